@@ -84,9 +84,7 @@ class Encoder(nn.Module):
         """Give the input of the first block: ids (B, T) -> token + position (B, T, d)."""
         length = self.position_embedding.num_embeddings
         if ids.dim() != 2 or ids.numel() == 0:
-            raise ValueError(
-                f"ids must be a batch (B, T) with B and T at least 1, got shape {tuple(ids.shape)}"
-            )
+            raise ValueError(f"ids must be a batch (B, T) with B and T at least 1, got shape {tuple(ids.shape)}")
         if ids.shape[1] > length:
             raise ValueError(f"a sentence may have at most {length} positions, got {ids.shape[1]}")
         check_ids(ids, self.token_embedding.num_embeddings)
@@ -96,9 +94,7 @@ class Encoder(nn.Module):
         """Encode: ids (B, T) int64, visible (B, T, T) bool -> hidden (B, T, d) float32."""
         x = self.embed(ids)
         if visible.shape != (*ids.shape, ids.shape[1]):
-            raise ValueError(
-                f"visible must have shape {(*ids.shape, ids.shape[1])}, got {tuple(visible.shape)}"
-            )
+            raise ValueError(f"visible must have shape {(*ids.shape, ids.shape[1])}, got {tuple(visible.shape)}")
         for block in self.blocks:
             x = block(x, visible)
         return x

@@ -20,9 +20,7 @@ from bertch15.visibility import VisibilityKind, visibility
 class Classifier(nn.Module):
     """An encoder with a linear head that reads one position's state."""
 
-    def __init__(
-        self, encoder: Encoder, head: nn.Linear, readout: int, kind: VisibilityKind = "full"
-    ) -> None:
+    def __init__(self, encoder: Encoder, head: nn.Linear, readout: int, kind: VisibilityKind = "full") -> None:
         super().__init__()
         self.encoder, self.head, self.readout, self.kind = encoder, head, readout, kind
 

@@ -68,13 +68,10 @@ class Row:
         return sum(gain > 0 for gain in self.gains)
 
     def __str__(self) -> str:
-        pairs = [
-            f"{means['scratch']:.3f}/{means['pretrained']:.3f}" for means in (self.uncovered, self.train)
-        ]
-        return (
-            f"{self.budget}/family: scratch={self.covered['scratch']:.3f}, pretrained={self.covered['pretrained']:.3f}, "
-            f"delta={self.delta:+.3f}, wins={self.wins}/{len(self.gains)}, uncovered={pairs[0]}, train={pairs[1]}"
-        )
+        uncovered, train = (f"{m['scratch']:.3f}/{m['pretrained']:.3f}" for m in (self.uncovered, self.train))
+        covered = f"scratch={self.covered['scratch']:.3f}, pretrained={self.covered['pretrained']:.3f}"
+        gains = f"delta={self.delta:+.3f}, wins={self.wins}/{len(self.gains)}"
+        return f"{self.budget}/family: {covered}, {gains}, uncovered={uncovered}, train={train}"
 
 
 @dataclass(frozen=True)
@@ -146,9 +143,7 @@ def summarise(trained: Pretrained, outcomes: dict[str, tuple[Outcome, ...]]) -> 
     """Put a replicate's numbers together."""
     language = trained.recipe.language()
     withheld = [language.vocabulary.id(word) for family in language.uncovered for word in family]
-    before, after = (
-        state["token_embedding.weight"][withheld] for state in (trained.scratch, trained.pretrained)
-    )
+    before, after = (state["token_embedding.weight"][withheld] for state in (trained.scratch, trained.pretrained))
     masked, randomised, unchanged = trained.branches.sum(0).tolist()
     return Replicate(
         trained.seed,

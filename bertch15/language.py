@@ -129,9 +129,7 @@ def make_language(
     """
     if not 0 <= exposure <= 8:
         raise ValueError(f"exposure must lie in 0 to 8 sentences, got {exposure}")
-    deal = torch.randperm(1500, generator=torch.Generator().manual_seed(seed))[
-        : 2 * WORDS_PER_FAMILY
-    ].tolist()
+    deal = torch.randperm(1500, generator=torch.Generator().manual_seed(seed))[: 2 * WORDS_PER_FAMILY].tolist()
     forms = ["".join(form) for form in product("bglmprstvz", "aeiou", "dknrst", "aeiou")]
     words = [forms[i] for i in deal]
     families = (tuple(words[:WORDS_PER_FAMILY]), tuple(words[WORDS_PER_FAMILY:]))

@@ -98,7 +98,7 @@ class Recipe:
             raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
     def language(self) -> Language:
-        """The language this recipe describes."""
+        """Give the language that this recipe describes."""
         return make_language(self.corpus_seed, self.noise, self.exposure, self.shuffled)
 
     def to_json(self) -> str:
@@ -111,9 +111,7 @@ class Recipe:
         values: dict[str, Any] = json.loads(text)
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
-            raise ValueError(
-                f"a recipe has no field {unknown}; it has {[field.name for field in fields(cls)]}"
-            )
+            raise ValueError(f"a recipe has no field {unknown}; it has {[field.name for field in fields(cls)]}")
         for name, kind in (("noise", CueNoise), ("policy", Policy)):
             if name in values:
                 values[name] = kind(**values[name])

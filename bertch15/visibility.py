@@ -39,9 +39,7 @@ def visibility(ids: Tensor, kind: VisibilityKind = "full") -> Tensor:
     visible = readable & causal(length) if kind == "causal" else readable
     if not visible.any(-1).all():
         row = int((~visible.any(-1)).any(-1).nonzero()[0])
-        raise ValueError(
-            f"each query needs a key it may read; row {row} begins with padding: {ids[row].tolist()}"
-        )
+        raise ValueError(f"each query needs a key it may read; row {row} begins with padding: {ids[row].tolist()}")
     return visible
 
 
