@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from bertch15.finetuning import Score, adapt
+from bertch15.fast.training import adapt_together, pretrain_together
+from bertch15.finetuning import Adapted, Score, adapt
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.pretraining import Pretrained, Progress, pretrain, report, reproducible
 from bertch15.recipe import SEEDS, Recipe
@@ -122,24 +123,43 @@ def updates_of(recipe: Recipe) -> int:
 
 
 def replicate(recipe: Recipe, seed: int, progress: Progress | None = None) -> Replicate:
-    """Run the whole pipeline with one seed."""
+    """Run the whole pipeline with one seed, by the plain loop: what `run` does faster."""
     total, before = updates_of(recipe), 0
 
     def onward(done: int, _: int) -> bool | None:
         return progress(before + done, total) if progress else None
 
     trained = pretrain(recipe, seed, progress=onward)
-    outcomes: dict[str, list[Outcome]] = {arm: [] for arm in ARMS}
+    outcomes: dict[str, list[Adapted]] = {arm: [] for arm in ARMS}
     before = recipe.updates
     for budget in recipe.budgets:
         for arm in ARMS:
-            adapted = adapt(recipe, seed, getattr(trained, arm), budget, progress=onward)
-            outcomes[arm].append(Outcome(adapted.train, adapted.covered, adapted.uncovered))
+            outcomes[arm].append(adapt(recipe, seed, getattr(trained, arm), budget, progress=onward))
             before += recipe.adaptation_updates
-    return summarise(trained, {arm: tuple(of_arm) for arm, of_arm in outcomes.items()})
+    return summarise(trained, outcomes)
 
 
-def summarise(trained: Pretrained, outcomes: dict[str, tuple[Outcome, ...]]) -> Replicate:
+def replicates(recipe: Recipe, seeds: Sequence[int], progress: Progress | None = None) -> list[Replicate]:
+    """Run the whole pipeline with several seeds at once, on the fast engine."""
+    total, before, weight = len(seeds) * updates_of(recipe), 0, len(seeds)
+
+    def onward(done: int, _: int) -> bool | None:
+        return progress(before + weight * done, total) if progress else None
+
+    trained = pretrain_together(recipe, seeds, progress=onward)
+    before, weight = weight * recipe.updates, weight * len(ARMS)
+    outcomes: list[dict[str, list[Adapted]]] = [{arm: [] for arm in ARMS} for _ in seeds]
+    for budget in recipe.budgets:
+        pairs = [(r, arm) for arm in ARMS for r in range(len(seeds))]
+        starts = [getattr(trained[r], arm) for r, arm in pairs]
+        adapted = adapt_together(recipe, [seeds[r] for r, _ in pairs], starts, budget, progress=onward)
+        for (r, arm), result in zip(pairs, adapted, strict=True):
+            outcomes[r][arm].append(result)
+        before += weight * recipe.adaptation_updates
+    return [summarise(*pair) for pair in zip(trained, outcomes, strict=True)]
+
+
+def summarise(trained: Pretrained, adapted: dict[str, list[Adapted]]) -> Replicate:
     """Put a replicate's numbers together."""
     language = trained.recipe.language()
     withheld = [language.vocabulary.id(word) for family in language.uncovered for word in family]
@@ -153,7 +173,7 @@ def summarise(trained: Pretrained, outcomes: dict[str, tuple[Outcome, ...]]) -> 
         int((before != after).any(-1).sum()),
         word_geometry(trained.recipe, trained.scratch),
         word_geometry(trained.recipe, trained.pretrained),
-        outcomes,
+        {arm: tuple(Outcome(a.train, a.covered, a.uncovered) for a in of_arm) for arm, of_arm in adapted.items()},
     )
 
 
@@ -163,7 +183,7 @@ def run(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> LabResult:
-    """Run the lab: one replicate a seed, `workers` of them side by side (as many as there are cores if None).
+    """Run the lab: one replicate a seed, in `workers` groups side by side (as many as there are cores if None).
 
     progress is called from the caller's thread, several times a second, in updates of all replicates together.
     If it returns False, or the run is interrupted, the replicates under way end at their next update, and all
@@ -173,27 +193,28 @@ def run(
     if not seeds or len(set(seeds)) != len(seeds):
         raise ValueError(f"seeds must be at least one, and distinct, got {tuple(seeds)}")
     workers = min(len(seeds), workers or os.cpu_count() or 1)
-    done, total = dict.fromkeys(seeds, 0), len(seeds) * updates_of(recipe)
+    groups = [tuple(seeds[first::workers]) for first in range(workers)]
+    done, total = dict.fromkeys(groups, 0), len(seeds) * updates_of(recipe)
     stop = threading.Event()
 
-    def work(seed: int) -> Replicate:
+    def work(group: tuple[int, ...]) -> list[Replicate]:
         def onward(updates: int, _: int) -> bool:
-            done[seed] = updates
+            done[group] = updates
             return not stop.is_set()
 
-        return replicate(recipe, seed, onward)
+        with reproducible():
+            return replicates(recipe, group, onward)
 
-    with reproducible(), ThreadPoolExecutor(workers, thread_name_prefix="replicate") as pool:
-        futures = [pool.submit(work, seed) for seed in seeds]
+    with reproducible(), ThreadPoolExecutor(workers, thread_name_prefix="replicates") as pool:
+        futures = [pool.submit(work, group) for group in groups]
         try:
             while wait(futures, timeout=0.1, return_when=FIRST_EXCEPTION).not_done:
                 report(progress, sum(done.values()), total)
                 if any(future.done() and future.exception() for future in futures):
                     break
-            replicates = tuple(future.result() for future in futures)
+            by_seed = {r.seed: r for future in futures for r in future.result()}
             report(progress, total, total)
         except BaseException:
             stop.set()
-            pool.shutdown(cancel_futures=True)
             raise
-    return LabResult(recipe, replicates)
+    return LabResult(recipe, tuple(by_seed[seed] for seed in seeds))

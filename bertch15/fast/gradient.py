@@ -1,0 +1,257 @@
+"""Forward and backward of the encoder, written out by hand, for R replicates at once.
+
+What automatic differentiation does for `bertch15.encoder`, said in the tensors' own terms: each `_forward` keeps
+what its `_backward` needs, and each `_backward` writes the gradients of its own weights and passes on that of
+its input. Four savings make it fast: the replicates stand on a leading axis, so that one call serves them all; no
+graph is built; all gradients land in one matrix, which the optimiser treats as one; and the last block computes
+only the rows that somebody reads.
+
+Letters: R replicates, B batch, T positions, d width, h heads, N = B * T rows, M rows that are read.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from bertch15.vocabulary import PAD
+
+State = Mapping[str, Tensor]
+EPSILON = 1e-5
+"""What torch's LayerNorm adds to the variance."""
+
+
+class Stack:
+    """The named weights of R models, each tensor with the models on a leading axis: (R, ...).
+
+    flat: one vector that holds them all, tensor after tensor. Indexing by name gives a view into it, so that what
+    is written to one is written to the other.
+    """
+
+    def __init__(self, models: Sequence[State]) -> None:
+        self.size = len(models)
+        stacked = {name: torch.stack([model[name].detach() for model in models]) for name in models[0]}
+        self.flat = torch.cat([tensor.flatten() for tensor in stacked.values()])
+        parts = self.flat.split([tensor.numel() for tensor in stacked.values()])
+        self.views = {n: part.view(t.shape) for (n, t), part in zip(stacked.items(), parts, strict=True)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.views[name]
+
+    def zeros(self) -> "Stack":
+        """Give zeros with the same names and shapes."""
+        return Stack([{name: torch.zeros_like(view[0]) for name, view in self.views.items()}] * self.size)
+
+    def copy(self, model: int, prefix: str = "") -> dict[str, Tensor]:
+        """Copy one model's tensors whose names begin with `prefix`, under the rest of their names."""
+        return {n.removeprefix(prefix): v[model].clone() for n, v in self.views.items() if n.startswith(prefix)}
+
+    def part(self, prefix: str) -> Tensor:
+        """Give the stretch of `flat` that holds the tensors whose names begin with `prefix`."""
+        sizes = [(name.startswith(prefix), view.numel()) for name, view in self.views.items()]
+        start = sum(size for inside, size in sizes[: [inside for inside, _ in sizes].index(True)])
+        return self.flat[start : start + sum(size for inside, size in sizes if inside)]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What R encoders read, and which of their rows are read in turn.
+
+    ids: (R, B, T). closed: (R * B, 1, T, T) float, 0 where a query may read a key, minus infinity where not.
+    rows: (R, M) int64 indices into the N = B * T rows of each replicate.
+    """
+
+    ids: Tensor
+    closed: Tensor
+    rows: Tensor
+
+    @classmethod
+    def of(cls, ids: Tensor, visible: Tensor, rows: Tensor) -> "Reading":
+        """Make a reading from `visible` (R, B, T, T) bool."""
+        closed = torch.zeros(visible.shape).masked_fill_(~visible, -math.inf)
+        return cls(ids, closed.flatten(0, 1)[:, None], rows)
+
+    def across(self, index: Tensor, size: int) -> Tensor:
+        """Turn indices (R, M) into each replicate's `size` things into indices (R * M,) into all R * size."""
+        return (index + torch.arange(len(index))[:, None] * size).flatten()
+
+
+class Tape:
+    """Linear layers, LayerNorms and GELU over stacked weights; what a backward needs is kept on a pile.
+
+    A backward pass calls the `_backward` methods in the reverse order of the `_forward` calls.
+    """
+
+    def __init__(self, weights: Stack) -> None:
+        self.weights, self.gradients = weights, weights.zeros()
+        self.kept: list[Any] = []
+
+    def linear_forward(self, name: str, x: Tensor) -> Tensor:
+        """Apply a linear layer: x (R, N, in) -> (R, N, out)."""
+        self.kept.append(x)
+        return torch.baddbmm(self.weights[name + "bias"][:, None], x, self.weights[name + "weight"].mT)
+
+    def linear_backward(self, name: str, dy: Tensor) -> Tensor:
+        """Write the gradients of a linear layer; dy (R, N, out) -> dx (R, N, in)."""
+        torch.bmm(dy.mT, self.kept.pop(), out=self.gradients[name + "weight"])
+        torch.sum(dy, 1, out=self.gradients[name + "bias"])
+        return torch.bmm(dy, self.weights[name + "weight"])
+
+    def norm_forward(self, name: str, x: Tensor) -> Tensor:
+        """Apply a LayerNorm: x (R, N, d) -> (R, N, d)."""
+        unit, mean, scale = torch.native_layer_norm(x, x.shape[-1:], None, None, EPSILON)
+        self.kept.append((x, unit, mean, scale))
+        return torch.addcmul(self.weights[name + "bias"][:, None], unit, self.weights[name + "weight"][:, None])
+
+    def norm_backward(self, name: str, dy: Tensor) -> Tensor:
+        """Write the gradients of a LayerNorm; dy (R, N, d) -> dx (R, N, d)."""
+        x, unit, mean, scale = self.kept.pop()
+        torch.sum(dy, 1, out=self.gradients[name + "bias"])
+        torch.sum(dy * unit, 1, out=self.gradients[name + "weight"])
+        of_unit = dy * self.weights[name + "weight"][:, None]
+        only_input = [True, False, False]
+        backward = torch.ops.aten.native_layer_norm_backward
+        return backward(of_unit, x, x.shape[-1:], mean, scale, None, None, only_input)[0]
+
+    def gelu_forward(self, x: Tensor) -> Tensor:
+        """Apply the exact GELU."""
+        self.kept.append(x)
+        return F.gelu(x)
+
+    def gelu_backward(self, dy: Tensor) -> Tensor:
+        """Give the gradient of GELU's input."""
+        return torch.ops.aten.gelu_backward(dy, self.kept.pop())
+
+
+class EncoderTape(Tape):
+    """R encoders, forward and backward; their weights carry the prefix "encoder."."""
+
+    def __init__(self, weights: Stack, blocks: int, heads: int) -> None:
+        super().__init__(weights)
+        self.blocks, self.heads = blocks, heads
+
+    def forward(self, reading: Reading) -> Tensor:
+        """Encode: the hidden states of the rows that are read, (R, M, d)."""
+        self.reading = reading
+        table = self.weights["encoder.token_embedding.weight"]
+        R, B, T = reading.ids.shape
+        tokens = table.flatten(0, 1).index_select(0, reading.across(reading.ids.flatten(1), table.shape[1]))
+        positions = self.weights["encoder.position_embedding.weight"][:, None, :T]
+        x = (tokens.view(R, B, T, -1) + positions).flatten(1, 2)  # (R, N, d)
+        for index in range(self.blocks):
+            x = self._block_forward(f"encoder.blocks.{index}.", x, last=index == self.blocks - 1)
+        return x
+
+    def backward(self, dx: Tensor) -> None:
+        """Carry the gradient of the read states, (R, M, d), back to all weights of the encoders."""
+        for index in reversed(range(self.blocks)):
+            dx = self._block_backward(f"encoder.blocks.{index}.", dx, last=index == self.blocks - 1)
+        R, B, T = self.reading.ids.shape
+        of_table = self.gradients["encoder.token_embedding.weight"]
+        V, d = of_table.shape[1:]
+        ids = self.reading.across(self.reading.ids.flatten(1), V)
+        of_table.copy_(dx.new_zeros(R * V, d).index_add_(0, ids, dx.flatten(0, 1)).view(R, V, d))
+        of_table[:, PAD] = 0  # the embedding's padding row takes no gradient
+        of_positions = self.gradients["encoder.position_embedding.weight"]
+        torch.sum(dx.view(R, B, T, d), 1, out=of_positions[:, :T])
+
+    def _block_forward(self, name: str, x: Tensor, last: bool) -> Tensor:
+        mixed, residual = (self._attend_read if last else self._attend_all)(name, x)
+        x = self.norm_forward(name + "norm1.", residual + self.linear_forward(name + "attention.output.", mixed))
+        inner = self.gelu_forward(self.linear_forward(name + "ff.0.", x))
+        return self.norm_forward(name + "norm2.", x + self.linear_forward(name + "ff.2.", inner))
+
+    def _block_backward(self, name: str, dx: Tensor, last: bool) -> Tensor:
+        dx = self.norm_backward(name + "norm2.", dx)
+        of_inner = self.gelu_backward(self.linear_backward(name + "ff.2.", dx))
+        dx = self.norm_backward(name + "norm1.", self.linear_backward(name + "ff.0.", of_inner).add_(dx))
+        of_mixed = self.linear_backward(name + "attention.output.", dx)
+        return (self._attend_read_backward if last else self._attend_all_backward)(name, of_mixed, dx)
+
+    def _attend_all(self, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Let every row attend: x (R, N, d) -> mixed values (R, N, d) and residual (R, N, d)."""
+        R, B, T = self.reading.ids.shape
+        qkv = self.linear_forward(name + "attention.qkv.", x).view(R * B, T, 3, self.heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).flatten(1, 2).contiguous()  # each (R * B * h, T, d / h)
+        scores = (torch.bmm(q, k.mT) / math.sqrt(q.shape[-1])).view(R * B, self.heads, T, T)
+        weights = softmax(scores.add_(self.reading.closed), -1).flatten(0, 1)
+        self.kept.append((q, k, v, weights))
+        mixed = torch.bmm(weights, v).view(R * B, self.heads, T, -1).transpose(1, 2)
+        return mixed.reshape(x.shape), x
+
+    def _attend_all_backward(self, name: str, of_mixed: Tensor, of_residual: Tensor) -> Tensor:
+        R, B, T = self.reading.ids.shape
+        q, k, v, weights = self.kept.pop()
+        of_mixed = of_mixed.view(R * B, T, self.heads, -1).transpose(1, 2).flatten(0, 1)
+        of_scores = softmax_backward(torch.bmm(of_mixed, v.mT), weights, -1).div_(math.sqrt(q.shape[-1]))
+        of_qkv = q.new_empty(3, *q.shape)
+        torch.bmm(of_scores, k, out=of_qkv[0])
+        torch.bmm(of_scores.mT, q, out=of_qkv[1])
+        torch.bmm(weights.mT, of_mixed, out=of_qkv[2])
+        of_qkv = of_qkv.view(3, R * B, self.heads, T, -1).permute(1, 3, 0, 2, 4).reshape(R, B * T, -1)
+        return self.linear_backward(name + "attention.qkv.", of_qkv).add_(of_residual)
+
+    def _attend_read(self, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Let only the rows that are read attend: x (R, N, d) -> mixed (R, M, d) and residual (R, M, d).
+
+        Keys and values are computed for all rows, queries for M. Scores stand as (R * M, T, h).
+        """
+        (R, B, T), rows, d = self.reading.ids.shape, self.reading.rows, x.shape[-1]
+        weight, bias = self.weights[name + "attention.qkv.weight"], self.weights[name + "attention.qkv.bias"]
+        every_row, sentence = self.reading.across(rows, B * T), self.reading.across(rows // T, B)
+        read = x.flatten(0, 1).index_select(0, every_row).view(R, -1, d)
+        q = torch.baddbmm(bias[:, None, :d], read, weight[:, :d].mT).view(len(every_row), 1, self.heads, -1)
+        kv = torch.baddbmm(bias[:, None, d:], x, weight[:, d:].mT).view(R * B, T * 2 * d)
+        k, v = kv.index_select(0, sentence).view(len(sentence), T, 2, self.heads, -1).unbind(2)
+        closed = self.reading.closed.view(R * B * T, T).index_select(0, every_row)
+        weights = softmax((q * k).sum(-1).div_(math.sqrt(q.shape[-1])).add_(closed[..., None]), 1)
+        self.kept.append((x, read, q, k, v, weights))
+        return (weights[..., None] * v).sum(1).view(read.shape), read
+
+    def _attend_read_backward(self, name: str, of_mixed: Tensor, of_residual: Tensor) -> Tensor:
+        (R, B, T), rows, d = self.reading.ids.shape, self.reading.rows, of_mixed.shape[-1]
+        x, read, q, k, v, weights = self.kept.pop()
+        of_mixed = of_mixed.view(q.shape)
+        of_scores = softmax_backward((of_mixed * v).sum(-1), weights, 1).div_(math.sqrt(q.shape[-1]))
+        of_q = (of_scores[..., None] * k).sum(1).view(read.shape)
+        of_kv = torch.stack((of_scores[..., None] * q, weights[..., None] * of_mixed), 2).flatten(1)
+        sentence = self.reading.across(rows // T, B)
+        of_kv = x.new_zeros(R * B, T * 2 * d).index_add_(0, sentence, of_kv).view(R, B * T, 2 * d)
+
+        weight = self.weights[name + "attention.qkv.weight"]
+        of_weight, of_bias = (self.gradients[name + "attention.qkv." + part] for part in ("weight", "bias"))
+        torch.bmm(of_q.mT, read, out=of_weight[:, :d])
+        torch.bmm(of_kv.mT, x, out=of_weight[:, d:])
+        torch.sum(of_q, 1, out=of_bias[:, :d])
+        torch.sum(of_kv, 1, out=of_bias[:, d:])
+        of_read = torch.baddbmm(of_residual, of_q, weight[:, :d])
+        dx = torch.bmm(of_kv, weight[:, d:])
+        dx.view(R * B * T, d).index_add_(0, self.reading.across(rows, B * T), of_read.flatten(0, 1))
+        return dx
+
+
+def softmax(scores: Tensor, dim: int) -> Tensor:
+    """Give the softmax along `dim`; exponentiate and divide, which on rows of eight is the faster way."""
+    weights = (scores - scores.amax(dim, keepdim=True)).exp_()
+    return weights.div_(weights.sum(dim, keepdim=True))
+
+
+def softmax_backward(of_weights: Tensor, weights: Tensor, dim: int) -> Tensor:
+    """Give the gradient of the scores from that of the weights."""
+    product = of_weights * weights
+    return product - weights * product.sum(dim, keepdim=True)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Give R losses and the gradient of their logits: (R, M, K), targets (R, M), shares (R, M).
+
+    shares: the weight of each row in its replicate's mean, 0 for rows that only fill up.
+    """
+    scores, right = logits.log_softmax(-1), targets[..., None]
+    of_logits = scores.exp().scatter_add_(-1, right, torch.full(right.shape, -1.0))
+    losses = -(scores.gather(-1, right)[..., 0] * shares).sum(1)
+    return losses, of_logits.mul_(shares[..., None])

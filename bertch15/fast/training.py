@@ -1,0 +1,202 @@
+"""The two stages of the lab on the fast engine: many replicates at once, with the results of the plain loop."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bertch15.fast.gradient import EncoderTape, Reading, Stack, cross_entropy
+from bertch15.finetuning import Adapted, evaluate, make_task, new_classifier
+from bertch15.pretraining import (
+    Pretrained,
+    Progress,
+    Question,
+    State,
+    check_snapshots,
+    new_encoder,
+    new_head,
+    new_optimiser,
+    questions,
+    report,
+    seeded,
+)
+from bertch15.recipe import Recipe
+from bertch15.visibility import visibility
+from bertch15.vocabulary import PAD
+
+
+def clip_gradients(gradients: Stack, largest: float) -> None:
+    """Scale each replicate's gradient in place so that its norm is at most `largest`."""
+    rows = [view.flatten(1) for view in gradients.views.values()]
+    norms = torch.stack([torch.linalg.vector_norm(row, dim=1) for row in rows]).norm(dim=0)  # (R,)
+    factors = (largest / (norms + 1e-6)).clamp_(max=1.0)[:, None]
+    for row in rows:
+        row.mul_(factors)
+
+
+def as_parameter(values: Tensor, gradient: Tensor) -> nn.Parameter:
+    """Make a parameter for torch's optimisers of two vectors that are filled elsewhere."""
+    parameter = nn.Parameter(values, requires_grad=True)
+    parameter.grad = gradient
+    return parameter
+
+
+class PretrainingTape(EncoderTape):
+    """R encoders with their pretraining heads; tied: (V,) bool, as in `PretrainingHead`."""
+
+    def __init__(self, weights: Stack, recipe: Recipe, tied: Tensor) -> None:
+        super().__init__(weights, recipe.blocks, recipe.heads)
+        self.tied = tied[:, None] if tied.any() else None
+
+    def losses(self, reading: Reading, targets: Tensor, shares: Tensor) -> Tensor:
+        """Give the R losses and write all gradients; targets and shares (R, M)."""
+        x = self.gelu_forward(self.linear_forward("head.dense.", self.forward(reading)))
+        hidden = self.norm_forward("head.norm.", x)
+        decoder, table = self.weights["head.decoder.weight"], self.weights["encoder.token_embedding.weight"]
+        weight = decoder if self.tied is None else torch.where(self.tied, table, decoder)
+        logits = torch.baddbmm(self.weights["head.decoder.bias"][:, None], hidden, weight.mT)  # (R, M, V)
+
+        losses, of_logits = cross_entropy(logits, targets, shares)
+        of_weight = self.gradients["head.decoder.weight"]
+        torch.bmm(of_logits.mT, hidden, out=of_weight)
+        torch.sum(of_logits, 1, out=self.gradients["head.decoder.bias"])
+        of_hidden = self.norm_backward("head.norm.", torch.bmm(of_logits, weight))
+        self.backward(self.linear_backward("head.dense.", self.gelu_backward(of_hidden)))
+        if self.tied is not None:
+            self.gradients["encoder.token_embedding.weight"].add_(of_weight * self.tied)
+            of_weight.mul_(~self.tied)
+        return losses
+
+
+def side_by_side(asked: Sequence[Question], trim: bool) -> tuple[Reading, Tensor, Tensor]:
+    """Put the questions of R replicates on one axis: the reading, the targets (R, M) and their shares (R, M).
+
+    M is the largest number of targets; a replicate with fewer fills up with rows of share 0. `trim` cuts the
+    columns that hold nothing but padding.
+    """
+    ids = torch.stack([question.inputs for question in asked])
+    length = longest(ids.flatten(0, 1)) if trim else ids.shape[-1]
+    visible = torch.stack([question.visible[:, :length, :length] for question in asked])
+    counts = [len(question.targets) for question in asked]
+    shape = len(asked), max(1, *counts)
+    rows, targets, shares = (
+        torch.zeros(shape, dtype=torch.int64),
+        torch.zeros(shape, dtype=torch.int64),
+        torch.zeros(shape),
+    )
+    for r, (question, count) in enumerate(zip(asked, counts, strict=True)):
+        rows[r, :count] = question.selected[:, :length].flatten().nonzero().flatten()
+        targets[r, :count] = question.targets
+        shares[r, :count] = 1 / max(1, count)
+    return Reading.of(ids[..., :length], visible, rows), targets, shares
+
+
+def longest(ids: Tensor) -> int:
+    """Give the number of columns up to the last one that holds more than padding: ids (B, T)."""
+    return int((ids != PAD).any(0).nonzero().max()) + 1
+
+
+def pretrain_together(
+    recipe: Recipe, seeds: Sequence[int], snapshots: Sequence[int] = (), progress: Progress | None = None
+) -> list[Pretrained]:
+    """Do what `bertch15.pretraining.pretrain` does, for several seeds at once."""
+    check_snapshots(recipe, snapshots)
+    models: list[State] = []
+    for seed in seeds:
+        with seeded(seed):
+            encoder, head = new_encoder(recipe), new_head(recipe)
+        models.append(named_tensors(encoder=encoder, head=head))
+    # Padding that is selected or visible is computed like any other position; else nobody reads it.
+    chosen = recipe.objective == "masked" and recipe.policy.eligible != "ordinary"
+    trim = recipe.visibility != "unpadded" and not chosen
+    with torch.no_grad():
+        weights = Stack(models)
+        scratch = [weights.copy(r, "encoder.") for r in range(len(seeds))]
+        tape = PretrainingTape(weights, recipe, head.tied)
+        optimiser = new_optimiser(recipe, [as_parameter(weights.flat, tape.gradients.flat)], fused=True)
+        kept: list[dict[int, State]] = [{0: start} if 0 in snapshots else {} for start in scratch]
+        losses, asked_before = [], []
+        streams = [questions(recipe, recipe.language(), seed) for seed in seeds]
+        for step, asked in enumerate(zip(*streams, strict=True), start=1):
+            losses.append(tape.losses(*side_by_side(asked, trim)))
+            if recipe.clip is not None:
+                clip_gradients(tape.gradients, recipe.clip)
+            optimiser.step()
+            asked_before.append([(q.branches, q.eligible) for q in asked])
+            if step in snapshots:
+                for r, of_seed in enumerate(kept):
+                    of_seed[step] = weights.copy(r, "encoder.")
+            report(progress, step, recipe.updates)
+    curves = torch.stack(losses, 1) if losses else torch.zeros(len(seeds), 0)
+    return [
+        Pretrained(
+            recipe,
+            seed,
+            scratch[r],
+            weights.copy(r, "encoder."),
+            weights.copy(r, "head."),
+            curves[r].clone(),
+            torch.tensor([row[r][0] for row in asked_before]).reshape(-1, 3),
+            torch.tensor([row[r][1] for row in asked_before]),
+            kept[r],
+        )
+        for r, seed in enumerate(seeds)
+    ]
+
+
+def named_tensors(**modules: nn.Module) -> State:
+    """Name the parameters of several modules, each with the name it is passed under as a prefix."""
+    return {f"{prefix}.{name}": p for prefix, module in modules.items() for name, p in module.named_parameters()}
+
+
+class ClassifierTape(EncoderTape):
+    """R encoders with their classifier heads."""
+
+    def losses(self, reading: Reading, families: Tensor) -> Tensor:
+        """Give the R losses of one full batch and write all gradients; families (R, n)."""
+        logits = self.linear_forward("head.", self.forward(reading))
+        shares = torch.full(families.shape, 1 / families.shape[1])
+        losses, of_logits = cross_entropy(logits, families, shares)
+        self.backward(self.linear_backward("head.", of_logits))
+        return losses
+
+
+def adapt_together(
+    recipe: Recipe, seeds: Sequence[int], starts: Sequence[State], budget: int, progress: Progress | None = None
+) -> list[Adapted]:
+    """Do what `bertch15.finetuning.adapt` does, for several seeds and starts at once: one result a pair."""
+    language = recipe.language()
+    tasks = [make_task(language, seed, budget) for seed in seeds]
+    classifiers = [new_classifier(recipe, seed, start) for seed, start in zip(seeds, starts, strict=True)]
+    with torch.no_grad():
+        weights = Stack([named_tensors(encoder=c.encoder, head=c.head) for c in classifiers])
+        tape = ClassifierTape(weights, recipe.blocks, recipe.heads)
+        ids, families = (torch.stack([task.train[i] for task in tasks]) for i in (0, 1))
+        length = (
+            ids.shape[-1]
+            if recipe.visibility == "unpadded"
+            else max(longest(ids.flatten(0, 1)), recipe.readout + 1)
+        )
+        visible = torch.stack([visibility(task.train[0], recipe.visibility) for task in tasks])
+        rows = (torch.arange(ids.shape[1]) * length + recipe.readout).expand(len(seeds), -1)
+        reading = Reading.of(ids[..., :length], visible[..., :length, :length], rows)
+        groups = [
+            {"params": [as_parameter(weights.part("head."), tape.gradients.part("head."))], "lr": recipe.head_rate}
+        ]
+        if recipe.adaptation == "full":
+            encoder = as_parameter(weights.part("encoder."), tape.gradients.part("encoder."))
+            groups.append({"params": [encoder], "lr": recipe.encoder_rate})
+        optimiser = torch.optim.Adam(groups, fused=True)
+        losses = []
+        for step in range(recipe.adaptation_updates):
+            losses.append(tape.losses(reading, families))
+            optimiser.step()
+            report(progress, step + 1, recipe.adaptation_updates)
+        losses.append(tape.losses(reading, families))
+        curves = torch.stack(losses, 1)
+        results = []
+        for r, (classifier, task) in enumerate(zip(classifiers, tasks, strict=True)):
+            classifier.load_state_dict(weights.copy(r))
+            scores = [evaluate(classifier, examples) for examples in (task.train, task.covered, task.uncovered)]
+            results.append(Adapted(classifier, curves[r].clone(), *scores))
+    return results

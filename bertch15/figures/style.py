@@ -1,0 +1,44 @@
+"""The look that all figures share, and the way a page shows one.
+
+Figures are made without pyplot: none is left open, and no global setting changes. Colours keep apart for
+colour-blind readers and in grey; the background is opaque, so that a dark theme does not swallow the text.
+"""
+
+import io
+
+from IPython.display import Image
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREY, INK = "#1f5fa8", "#e08a1e", "#8a8f98", "#22262b"
+"""Two colours far apart in hue and in lightness, a grey for what is only reference, and the ink of all text."""
+
+DPI = 110
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty figure, inches wide and high, with a white background."""
+    figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain_axes(axes: Axes, title: str) -> None:
+    """Give a panel its title at the left and take away the frame's upper and right sides."""
+    axes.set_title(title, loc="left", fontsize=10, color=INK, fontweight="bold")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.tick_params(labelsize=9, colors=INK)
+
+
+def png(figure: Figure) -> bytes:
+    """Draw a figure as a PNG that is the same, byte for byte, whenever the figure is."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def show(figure: Figure, sentence: str) -> Image:
+    """Show a figure on a page, with its sentence as the text for readers who cannot see it."""
+    return Image(png(figure), format="png", alt=sentence, width=int(figure.get_figwidth() * DPI))
