@@ -1,6 +1,7 @@
 """Figure 15.4: what pretraining was worth, and what it was not."""
 
 from statistics import fmean
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,7 +9,7 @@ from matplotlib.figure import Figure
 from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
 from bertch15.lab import LabResult
 
-LOOKS = {
+LOOKS: dict[tuple[str, str], dict[str, Any]] = {
     ("covered", "pretrained"): {"color": BLUE, "marker": "o", "linestyle": "-"},
     ("covered", "scratch"): {"color": ORANGE, "marker": "s", "linestyle": "-"},
     ("uncovered", "pretrained"): {"color": BLUE, "marker": "o", "linestyle": "--", "markerfacecolor": "white"},

@@ -134,8 +134,8 @@ def kernel_finding(limit: float) -> Finding:
 def ask_kernel(folder: Path, deadline: float) -> tuple[str, str]:
     """Give the prefix of the kernel `python3` and the version of bertch15 that it imports.
 
-    All files go into `folder`. deadline: in the seconds of `time.monotonic`. Raises RuntimeError with what the
-    kernel said.
+    All files go into `folder`. deadline: in the seconds of `time.monotonic`. Raises RuntimeError with what went
+    wrong and the last line that the kernel wrote.
     """
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import KernelManager
@@ -160,9 +160,10 @@ def ask_kernel(folder: Path, deadline: float) -> tuple[str, str]:
             left = max(0.0, deadline - time.monotonic())
             reply = client.execute_interactive(QUESTION, store_history=False, output_hook=hear, timeout=left)
         except (RuntimeError, TimeoutError) as error:
+            reason = "no answer in time" if time.monotonic() >= deadline else str(error)
             stderr.seek(0)
             last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise RuntimeError(f"{error} {last}".strip()) from error
+            raise RuntimeError(f"{reason} {last}".strip()) from error
         finally:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
