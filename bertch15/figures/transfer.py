@@ -32,12 +32,12 @@ def transfer(result: LabResult) -> tuple[Figure, str]:
     rows, first = result.rows, result.replicates[0]
     covered = ", ".join(f"{row.covered['scratch']:.3f} to {row.covered['pretrained']:.3f}" for row in rows)
     control = [row.uncovered[arm] for row in rows for arm in row.uncovered]
-    every_gain = [gain for row in rows for gain in row.gains]
+    gains_of_all = [gain for row in rows for gain in row.gains]
+    wins = f"{sum(gain > 0 for gain in gains_of_all)} of {len(gains_of_all)}"
     sentence = (
         f"Covered words, from scratch to pretrained: {covered} with {', '.join(str(row.budget) for row in rows)} "
         f"labels per family; uncovered words: {min(control):.3f} to {max(control):.3f} in both arms; "
-        f"{sum(gain > 0 for gain in every_gain)} of {len(every_gain)} paired gains are positive; within and between "
-        f"cosine go from {first.initial.within:.4f} and {first.initial.between:.4f} "
+        f"{wins} paired gains are positive; within and between cosine go from {first.initial.within:.4f} and {first.initial.between:.4f} "
         f"to {first.after.within:.4f} and {first.after.between:.4f}."
     )
     return figure, sentence
