@@ -252,6 +252,6 @@ def cross_entropy(logits: Tensor, targets: Tensor, shares: Tensor) -> tuple[Tens
     shares: the weight of each row in its replicate's mean, 0 for rows that only fill up.
     """
     scores, right = logits.log_softmax(-1), targets[..., None]
-    of_logits = scores.exp().scatter_add_(-1, right, torch.full(right.shape, -1.0))
+    of_logits = scores.exp().scatter_add_(-1, right, torch.full(right.shape, -1.0, dtype=scores.dtype))
     losses = -(scores.gather(-1, right)[..., 0] * shares).sum(1)
     return losses, of_logits.mul_(shares[..., None])

@@ -91,6 +91,12 @@ def side_by_side(asked: Sequence[Question], trim: bool) -> tuple[Reading, Tensor
     return Reading.of(ids[..., :length], visible, rows), targets, shares
 
 
+def may_trim(recipe: Recipe) -> bool:
+    """Say whether nobody reads or scores padding, so that columns of padding alone need no arithmetic."""
+    scored = recipe.objective == "masked" and recipe.policy.eligible != "ordinary"
+    return recipe.visibility != "unpadded" and not scored
+
+
 def longest(ids: Tensor) -> int:
     """Give the number of columns up to the last one that holds more than padding: ids (B, T)."""
     return int((ids != PAD).any(0).nonzero().max()) + 1
@@ -106,9 +112,6 @@ def pretrain_together(
         with seeded(seed):
             encoder, head = new_encoder(recipe), new_head(recipe)
         models.append(named_tensors(encoder=encoder, head=head))
-    # Padding that is selected or visible is computed like any other position; else nobody reads it.
-    chosen = recipe.objective == "masked" and recipe.policy.eligible != "ordinary"
-    trim = recipe.visibility != "unpadded" and not chosen
     with torch.no_grad():
         weights = Stack(models)
         scratch = [weights.copy(r, "encoder.") for r in range(len(seeds))]
@@ -118,7 +121,7 @@ def pretrain_together(
         losses, asked_before = [], []
         streams = [questions(recipe, recipe.language(), seed) for seed in seeds]
         for step, asked in enumerate(zip(*streams, strict=True), start=1):
-            losses.append(tape.losses(*side_by_side(asked, trim)))
+            losses.append(tape.losses(*side_by_side(asked, may_trim(recipe))))
             if recipe.clip is not None:
                 clip_gradients(tape.gradients, recipe.clip)
             optimiser.step()

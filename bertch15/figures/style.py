@@ -6,7 +6,7 @@ colour-blind readers and in grey; the background is opaque, so that a dark theme
 
 import io
 
-from IPython.display import Image
+from IPython.display import Image, Markdown, display
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -39,6 +39,8 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def show(figure: Figure, sentence: str) -> Image:
-    """Show a figure on a page, with its sentence as the text for readers who cannot see it."""
-    return Image(png(figure), format="png", alt=sentence, width=int(figure.get_figwidth() * DPI))
+def show(name: str, drawn: tuple[Figure, str]) -> None:
+    """Show a figure on a page and its sentence below; the sentence is also the text for who cannot see it."""
+    figure, sentence = drawn
+    display(Image(png(figure), format="png", alt=sentence, width=int(figure.get_figwidth() * DPI)))
+    display(Markdown(f"**{name}.** {sentence}"))
