@@ -175,12 +175,13 @@ def audit(
         raise ValueError(f"batches must be at least 1, got {batches}")
     eligible = selected = framing = foreign = 0
     branches = [0, 0, 0]
+    never = torch.isin(ids, torch.tensor([PAD, CLS, SEP]))  # not asked of the selector that is under audit
     for _ in range(batches):
         batch = corrupt(ids, pool, generator, policy)
         eligible += int(batch.eligible.sum())
         selected += int(batch.selected.sum())
         branches = [a + b for a, b in zip(branches, batch.branch_counts, strict=True)]
-        framing += int((batch.selected & ~eligible_positions(ids)).sum())
+        framing += int(batch.selected[never].sum())
         foreign += int((~torch.isin(batch.corrupted[batch.randomised], pool)).sum())
     return [
         Count("selected of eligible", selected, eligible, policy.rate),

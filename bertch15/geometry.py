@@ -30,7 +30,11 @@ def centred_cosine(states: Tensor) -> Tensor:
 
     The states are centred on their own mean. A state that equals the mean has cosine 0 with every other.
     """
-    return F.normalize(states - states.mean(0), dim=-1) @ F.normalize(states - states.mean(0), dim=-1).T
+    centred = states - states.mean(0)
+    # A mean is off by rounding, and what rounding leaves of equal states has a direction of its own.
+    rounding = 100 * torch.finfo(states.dtype).eps * states.norm(dim=-1).max()
+    unit = F.normalize(centred, dim=-1) * (centred.norm(dim=-1, keepdim=True) > rounding)
+    return unit @ unit.T
 
 
 def within_between(states: Tensor, families: Tensor) -> Cosines:
@@ -42,6 +46,8 @@ def within_between(states: Tensor, families: Tensor) -> Cosines:
     cosine = centred_cosine(states)
     same = families[:, None] == families[None, :]
     others = ~torch.eye(len(states), dtype=torch.bool)
+    if same.all() or not (same & others).any():
+        raise ValueError(f"families must hold two families, one of two words or more, got {families.tolist()}")
     return Cosines(float(cosine[same & others].mean()), float(cosine[~same].mean()))
 
 

@@ -88,13 +88,17 @@ class Recipe:
             raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
         if not 0 <= self.exposure <= 8:
             raise ValueError(f"exposure must lie in 0 to 8 sentences, got {self.exposure}")
-        if not self.budgets or any(not 1 <= b <= 19 for b in self.budgets):
-            raise ValueError(f"budgets must be label counts in 1 to 19 words per family, got {self.budgets}")
+        for name in ("corpus_seed", "exposure", "updates", "adaptation_updates", "static_masks", "readout"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number, got {getattr(self, name)!r}")
+        whole = all(isinstance(budget, int) and 1 <= budget <= 19 for budget in self.budgets)
+        if not whole or not self.budgets or len(set(self.budgets)) < len(self.budgets):
+            raise ValueError(f"budgets must be distinct counts of 1 to 19 words per family, got {self.budgets}")
         if not 0 <= self.readout < LENGTH:
             raise ValueError(f"readout must be a position in 0 to {LENGTH - 1}, got {self.readout}")
 
     def _at_least(self, name: str, least: int) -> None:
-        if getattr(self, name) < least:
+        if not getattr(self, name) >= least:
             raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
     def language(self) -> Language:
@@ -109,6 +113,8 @@ class Recipe:
     def from_json(cls, text: str) -> "Recipe":
         """Read what `to_json` wrote; fields left out take the chapter's value."""
         values: dict[str, Any] = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError(f"a recipe must be a JSON object, got {type(values).__name__}")
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise ValueError(f"a recipe has no field {unknown}; it has {[field.name for field in fields(cls)]}")

@@ -55,6 +55,8 @@ class Vocabulary:
         Returns ids (B, T) int64 with T = `length`.
         Raises ValueError for an empty batch and for a sentence that does not fit.
         """
+        if isinstance(sentences, str):
+            raise ValueError(f"sentences must be a list of sentences, got the one string {sentences!r}")
         if not sentences:
             raise ValueError("sentences must hold at least one sentence, got an empty batch")
         rows = []

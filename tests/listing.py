@@ -1,7 +1,7 @@
 """The lab as one plain listing, written straight from its definition and never tuned.
 
-It imports nothing of the package: it is the other witness. The benchmark measures against it, and the tests hold the
-package's results to its results.
+It imports nothing of the package: it is the other witness. The benchmark measures against it, and the tests hold
+the package's results to its results.
 """
 
 import copy

@@ -1,6 +1,7 @@
 """The fast engine gives what the plain loop gives, for every field of the recipe."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ SHORT = Recipe(updates=20, adaptation_updates=8)
 LOSS, COSINE = 1e-4, 2e-4
 """Float32 sums in another order move a loss by about 1e-6 an update; the cosines are held to the book's 2e-4."""
 
-VARIATIONS = {
+VARIATIONS: dict[str, list[Any]] = {
     "corpus_seed": [1],
     "noise": [CueNoise("fixed", (0, 3)), CueNoise("drawn"), CueNoise("flips")],
     "exposure": [3],
