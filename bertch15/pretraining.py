@@ -43,13 +43,11 @@ def reproducible(threads: int = 1) -> Iterator[None]:
 
     The numbers do not depend on the thread count; one thread is merely the fastest for tensors this small.
     """
-    flag, warn = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    fill, count = _DETERMINISTIC.fill_uninitialized_memory, torch.get_num_threads()
+    mode, count = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    fill = _DETERMINISTIC.fill_uninitialized_memory
     try:
-        torch.use_deterministic_algorithms(True)
+        # Not `use_deterministic_algorithms`, which sets the same and imports torch's compiler first.
+        torch.set_deterministic_debug_mode("error")
         # Filling fresh memory finds reads of uninitialised values; it changes no result and costs time.
         _DETERMINISTIC.fill_uninitialized_memory = False
         torch.set_num_threads(threads)
@@ -57,7 +55,7 @@ def reproducible(threads: int = 1) -> Iterator[None]:
     finally:
         torch.set_num_threads(count)
         _DETERMINISTIC.fill_uninitialized_memory = fill
-        torch.use_deterministic_algorithms(flag, warn_only=warn)
+        torch.set_deterministic_debug_mode(mode)
 
 
 _GLOBAL_STREAM = threading.Lock()
