@@ -5,20 +5,24 @@ choice of labels, adaptation of both arms. Five seeds on one corpus, so five ind
 """
 
 import os
-import threading
+import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from bertch15.fast.training import adapt_together, pretrain_together
+from bertch15.fast.training import Job, adapt_together, pretrain_together
+from bertch15.fast.worker import Worker, shared_out
 from bertch15.finetuning import Adapted, Score, adapt
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.pretraining import Pretrained, Progress, pretrain, report, reproducible
 from bertch15.recipe import SEEDS, Recipe
 
 ARMS = ("scratch", "pretrained")
+MOST_WORKERS = 4
+"""Beyond that the memory of one more torch weighs more than the seconds it saves."""
+WORTH_A_PROCESS = 3_000
+"""Updates, of all replicates together: about five seconds of work, for a start of more than one."""
 
 
 @dataclass(frozen=True)
@@ -140,23 +144,23 @@ def replicate(recipe: Recipe, seed: int, progress: Progress | None = None) -> Re
 
 
 def replicates(recipe: Recipe, seeds: Sequence[int], progress: Progress | None = None) -> list[Replicate]:
-    """Run the whole pipeline with several seeds at once, on the fast engine."""
+    """Run the whole pipeline with several seeds at once, on the fast engine and one thread."""
+    with reproducible():
+        return _replicates(recipe, seeds, progress)
+
+
+def _replicates(recipe: Recipe, seeds: Sequence[int], progress: Progress | None) -> list[Replicate]:
     total, before, weight = len(seeds) * updates_of(recipe), 0, len(seeds)
 
     def onward(done: int, _: int) -> bool | None:
         return progress(before + weight * done, total) if progress else None
 
     trained = pretrain_together(recipe, seeds, progress=onward)
-    before, weight = weight * recipe.updates, weight * len(ARMS)
-    outcomes: list[dict[str, list[Adapted]]] = [{arm: [] for arm in ARMS} for _ in seeds]
-    for budget in recipe.budgets:
-        pairs = [(r, arm) for arm in ARMS for r in range(len(seeds))]
-        starts = [getattr(trained[r], arm) for r, arm in pairs]
-        adapted = adapt_together(recipe, [seeds[r] for r, _ in pairs], starts, budget, progress=onward)
-        for (r, arm), result in zip(pairs, adapted, strict=True):
-            outcomes[r][arm].append(result)
-        before += weight * recipe.adaptation_updates
-    return [summarise(*pair) for pair in zip(trained, outcomes, strict=True)]
+    order = [(run, arm, budget) for run in trained for arm in ARMS for budget in recipe.budgets]
+    before, weight = weight * recipe.updates, len(order)
+    jobs = [Job(run.seed, getattr(run, arm), budget) for run, arm, budget in order]
+    adapted = iter(adapt_together(recipe, jobs, progress=onward))
+    return [summarise(run, {arm: [next(adapted) for _ in recipe.budgets] for arm in ARMS}) for run in trained]
 
 
 def summarise(trained: Pretrained, adapted: dict[str, list[Adapted]]) -> Replicate:
@@ -183,38 +187,37 @@ def run(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> LabResult:
-    """Run the lab: one replicate a seed, in `workers` groups side by side (as many as there are cores if None).
+    """Run the lab: one replicate a seed, in `workers` groups side by side.
 
-    progress is called from the caller's thread, several times a second, in updates of all replicates together.
-    If it returns False, or the run is interrupted, the replicates under way end at their next update, and all
-    global state is as it was. The numbers do not depend on `workers`.
+    The first group runs here, the others in processes of their own. If `workers` is None, there are as many as
+    cores (four at most), and one alone for a run too short to repay the start of a process.
+    progress is called in updates of all replicates together. If it returns False, or the run is interrupted, all
+    processes are ended at once, and all global state is as it was. The numbers do not depend on `workers`.
     Raises ValueError for no seed, or one that stands twice.
     """
     if not seeds or len(set(seeds)) != len(seeds):
         raise ValueError(f"seeds must be at least one, and distinct, got {tuple(seeds)}")
-    workers = min(len(seeds), workers or os.cpu_count() or 1)
-    groups = [tuple(seeds[first::workers]) for first in range(workers)]
-    done, total = dict.fromkeys(groups, 0), len(seeds) * updates_of(recipe)
-    stop = threading.Event()
+    total = len(seeds) * updates_of(recipe)
+    if workers is None:
+        workers = min(os.cpu_count() or 1, MOST_WORKERS) if total > WORTH_A_PROCESS else 1
+    here, *elsewhere = shared_out(seeds, min(workers, len(seeds)))
+    crew: list[Worker] = []
 
-    def work(group: tuple[int, ...]) -> list[Replicate]:
-        def onward(updates: int, _: int) -> bool:
-            done[group] = updates
-            return not stop.is_set()
+    def onward(done: int, _: int) -> None:
+        report(progress, done + sum(worker.done for worker in crew), total)
 
-        with reproducible():
-            return replicates(recipe, group, onward)
-
-    with reproducible(), ThreadPoolExecutor(workers, thread_name_prefix="replicates") as pool:
-        futures = [pool.submit(work, group) for group in groups]
-        try:
-            while wait(futures, timeout=0.1, return_when=FIRST_EXCEPTION).not_done:
-                report(progress, sum(done.values()), total)
-                if any(future.done() and future.exception() for future in futures):
-                    break
-            by_seed = {r.seed: r for future in futures for r in future.result()}
-            report(progress, total, total)
-        except BaseException:
-            stop.set()
-            raise
+    try:
+        crew += [Worker(replicates, recipe, group) for group in elsewhere]
+        found = replicates(recipe, here, onward)
+        while not all(worker.finished for worker in crew):
+            onward(len(here) * updates_of(recipe), total)
+            time.sleep(0.05)
+        for worker, group in zip(crew, elsewhere, strict=True):
+            # A machine that cannot start the process does its work here, later and with the same numbers.
+            found += worker.result or replicates(recipe, group)
+        report(progress, total, total)
+    finally:
+        for worker in crew:
+            worker.close()
+    by_seed = {one.seed: one for one in found}
     return LabResult(recipe, tuple(by_seed[seed] for seed in seeds))

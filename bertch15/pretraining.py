@@ -139,13 +139,13 @@ def schedule(recipe: Recipe, seed: int, sentences: int) -> Tensor:
 def questions(recipe: Recipe, language: Language, seed: int) -> Iterator[Question]:
     """Ask the questions of one replicate, update by update, with draws from generators of its own."""
     source, policy, copies = language.source_ids, recipe.policy, recipe.static_masks
+    visible_of_source = visibility(source, recipe.visibility)
     pool = language.pool if policy.pool == "source" else torch.arange(len(language.vocabulary))
     generator = torch.Generator().manual_seed(seed + 2)
     if copies:
         written = Corruption.join([corrupt(source, pool, generator, policy) for _ in range(copies)])
     for rows in schedule(recipe, seed, len(source)):
-        ids = source[rows]
-        visible = visibility(ids, recipe.visibility)
+        ids, visible = source[rows], visible_of_source[rows]
         if recipe.objective == "next token":
             yield next_token_question(ids, visible)
         elif copies:
@@ -185,10 +185,10 @@ def new_head(recipe: Recipe) -> PretrainingHead:
     return PretrainingHead(recipe.width, len(tied), tied)
 
 
-def new_optimiser(recipe: Recipe, parameters: list[nn.Parameter], fused: bool = False) -> torch.optim.Optimizer:
-    """Give the optimiser of the pretraining updates; `fused` does the same arithmetic in one pass."""
+def new_optimiser(recipe: Recipe, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """Give the optimiser of the pretraining updates."""
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-    return kinds[recipe.optimiser](parameters, lr=recipe.rate, weight_decay=recipe.weight_decay, fused=fused)
+    return kinds[recipe.optimiser](parameters, lr=recipe.rate, weight_decay=recipe.weight_decay)
 
 
 def copy_state(module: nn.Module) -> State:

@@ -1,12 +1,14 @@
 """The two stages of the lab on the fast engine: many replicates at once, with the results of the plain loop."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from bertch15.fast.gradient import EncoderTape, Reading, Stack, cross_entropy
-from bertch15.finetuning import Adapted, evaluate, make_task, new_classifier
+from bertch15.fast.optimiser import Optimiser, Part
+from bertch15.finetuning import Adapted, Task, evaluate, make_task, new_classifier
 from bertch15.pretraining import (
     Pretrained,
     Progress,
@@ -15,7 +17,6 @@ from bertch15.pretraining import (
     check_snapshots,
     new_encoder,
     new_head,
-    new_optimiser,
     questions,
     report,
     seeded,
@@ -34,13 +35,6 @@ def clip_gradients(gradients: Stack, largest: float) -> None:
         row.mul_(factors)
 
 
-def as_parameter(values: Tensor, gradient: Tensor) -> nn.Parameter:
-    """Make a parameter for torch's optimisers of two vectors that are filled elsewhere."""
-    parameter = nn.Parameter(values, requires_grad=True)
-    parameter.grad = gradient
-    return parameter
-
-
 class PretrainingTape(EncoderTape):
     """R encoders with their pretraining heads; tied: (V,) bool, as in `PretrainingHead`."""
 
@@ -50,7 +44,7 @@ class PretrainingTape(EncoderTape):
 
     def losses(self, reading: Reading, targets: Tensor, shares: Tensor) -> Tensor:
         """Give the R losses and write all gradients; targets and shares (R, M)."""
-        x = self.gelu_forward(self.linear_forward("head.dense.", self.forward(reading)))
+        x = self.gelu_forward("head.gelu.", self.linear_forward("head.dense.", self.forward(reading)))
         hidden = self.norm_forward("head.norm.", x)
         decoder, table = self.weights["head.decoder.weight"], self.weights["encoder.token_embedding.weight"]
         weight = decoder if self.tied is None else torch.where(self.tied, table, decoder)
@@ -61,7 +55,7 @@ class PretrainingTape(EncoderTape):
         torch.bmm(of_logits.mT, hidden, out=of_weight)
         torch.sum(of_logits, 1, out=self.gradients["head.decoder.bias"])
         of_hidden = self.norm_backward("head.norm.", torch.bmm(of_logits, weight))
-        self.backward(self.linear_backward("head.dense.", self.gelu_backward(of_hidden)))
+        self.backward(self.linear_backward("head.dense.", self.gelu_backward("head.gelu.", of_hidden)))
         if self.tied is not None:
             self.gradients["encoder.token_embedding.weight"].add_(of_weight * self.tied)
             of_weight.mul_(~self.tied)
@@ -71,24 +65,26 @@ class PretrainingTape(EncoderTape):
 def side_by_side(asked: Sequence[Question], trim: bool) -> tuple[Reading, Tensor, Tensor]:
     """Put the questions of R replicates on one axis: the reading, the targets (R, M) and their shares (R, M).
 
-    M is the largest number of targets; a replicate with fewer fills up with rows of share 0. `trim` cuts the
-    columns that hold nothing but padding.
+    A sentence in which nothing is scored has no gradient, so it is left out; at a rate of 15 % that is two in
+    five. B and M are the largest counts of sentences and of targets among the replicates; one with fewer fills up
+    with its first sentence and with rows of share 0. `trim` cuts the columns that hold nothing but padding.
     """
-    ids = torch.stack([question.inputs for question in asked])
+    scored = [question.selected.any(1).nonzero()[:, 0] for question in asked]
+    sentences = fill_up(scored)  # (R, B)
+    ids = torch.stack([q.inputs[chosen] for q, chosen in zip(asked, sentences, strict=True)])
     length = longest(ids.flatten(0, 1)) if trim else ids.shape[-1]
-    visible = torch.stack([question.visible[:, :length, :length] for question in asked])
-    counts = [len(question.targets) for question in asked]
-    shape = len(asked), max(1, *counts)
-    rows, targets, shares = (
-        torch.zeros(shape, dtype=torch.int64),
-        torch.zeros(shape, dtype=torch.int64),
-        torch.zeros(shape),
-    )
-    for r, (question, count) in enumerate(zip(asked, counts, strict=True)):
-        rows[r, :count] = question.selected[:, :length].flatten().nonzero().flatten()
-        targets[r, :count] = question.targets
-        shares[r, :count] = 1 / max(1, count)
-    return Reading.of(ids[..., :length], visible, rows), targets, shares
+    visible = torch.stack([q.visible[chosen] for q, chosen in zip(asked, sentences, strict=True)])
+    chosen = [q.selected[kept, :length].flatten().nonzero()[:, 0] for q, kept in zip(asked, scored, strict=True)]
+    targets = [question.targets for question in asked]
+    shares = [torch.full(t.shape, 1 / max(1, len(t))) for t in targets]
+    reading = Reading.of(ids[..., :length], visible[..., :length, :length], fill_up(chosen))
+    return reading, fill_up(targets), fill_up(shares)
+
+
+def fill_up(rows: Sequence[Tensor]) -> Tensor:
+    """Stack tensors of unequal length, the shorter ones filled up with zeros; at least one entry each."""
+    filled = nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    return filled if filled.shape[1] else filled.new_zeros(len(rows), 1, *filled.shape[2:])
 
 
 def may_trim(recipe: Recipe) -> bool:
@@ -116,7 +112,8 @@ def pretrain_together(
         weights = Stack(models)
         scratch = [weights.copy(r, "encoder.") for r in range(len(seeds))]
         tape = PretrainingTape(weights, recipe, head.tied)
-        optimiser = new_optimiser(recipe, [as_parameter(weights.flat, tape.gradients.flat)], fused=True)
+        every = Part(weights.flat, tape.gradients.flat, recipe.rate)
+        optimiser = Optimiser(recipe.optimiser, [every], recipe.weight_decay)
         kept: list[dict[int, State]] = [{0: start} if 0 in snapshots else {} for start in scratch]
         losses, asked_before = [], []
         streams = [questions(recipe, recipe.language(), seed) for seed in seeds]
@@ -155,47 +152,55 @@ def named_tensors(**modules: nn.Module) -> State:
 class ClassifierTape(EncoderTape):
     """R encoders with their classifier heads."""
 
-    def losses(self, reading: Reading, families: Tensor) -> Tensor:
-        """Give the R losses of one full batch and write all gradients; families (R, n)."""
+    def losses(self, reading: Reading, families: Tensor, shares: Tensor) -> Tensor:
+        """Give the R losses of one full batch and write all gradients; families and shares (R, n)."""
         logits = self.linear_forward("head.", self.forward(reading))
-        shares = torch.full(families.shape, 1 / families.shape[1])
         losses, of_logits = cross_entropy(logits, families, shares)
         self.backward(self.linear_backward("head.", of_logits))
         return losses
 
 
-def adapt_together(
-    recipe: Recipe, seeds: Sequence[int], starts: Sequence[State], budget: int, progress: Progress | None = None
-) -> list[Adapted]:
-    """Do what `bertch15.finetuning.adapt` does, for several seeds and starts at once: one result a pair."""
-    language = recipe.language()
-    tasks = [make_task(language, seed, budget) for seed in seeds]
-    classifiers = [new_classifier(recipe, seed, start) for seed, start in zip(seeds, starts, strict=True)]
+class Job(NamedTuple):
+    """One adaptation: a replicate's seed, the encoder's start, and the labelled words per family."""
+
+    seed: int
+    start: State
+    budget: int
+
+
+def all_sentences(recipe: Recipe, tasks: Sequence[Task]) -> tuple[Reading, Tensor, Tensor]:
+    """Put the training sentences of R tasks on one axis: the reading, families (R, n) and shares (R, n)."""
+    ids = fill_up([task.train[0] for task in tasks])  # (R, n, T)
+    ids = torch.where(ids.any(-1, keepdim=True), ids, ids[:, :1])  # a row that fills up repeats the first sentence
+    visible = torch.stack([visibility(of_task, recipe.visibility) for of_task in ids])
+    length = ids.shape[-1]
+    if recipe.visibility != "unpadded":
+        length = max(longest(ids.flatten(0, 1)), recipe.readout + 1)
+    rows = (torch.arange(ids.shape[1]) * length + recipe.readout).expand(len(tasks), -1)
+    shares = fill_up([torch.full((len(task.train[1]),), 1 / len(task.train[1])) for task in tasks])
+    reading = Reading.of(ids[..., :length], visible[..., :length, :length], rows)
+    return reading, fill_up([task.train[1] for task in tasks]), shares
+
+
+def adapt_together(recipe: Recipe, jobs: Sequence[Job], progress: Progress | None = None) -> list[Adapted]:
+    """Do what `bertch15.finetuning.adapt` does, for several adaptations at once: one result a job."""
+    tasks = [make_task(recipe.language(), job.seed, job.budget) for job in jobs]
+    classifiers = [new_classifier(recipe, job.seed, job.start) for job in jobs]
     with torch.no_grad():
         weights = Stack([named_tensors(encoder=c.encoder, head=c.head) for c in classifiers])
         tape = ClassifierTape(weights, recipe.blocks, recipe.heads)
-        ids, families = (torch.stack([task.train[i] for task in tasks]) for i in (0, 1))
-        length = (
-            ids.shape[-1]
-            if recipe.visibility == "unpadded"
-            else max(longest(ids.flatten(0, 1)), recipe.readout + 1)
-        )
-        visible = torch.stack([visibility(task.train[0], recipe.visibility) for task in tasks])
-        rows = (torch.arange(ids.shape[1]) * length + recipe.readout).expand(len(seeds), -1)
-        reading = Reading.of(ids[..., :length], visible[..., :length, :length], rows)
-        groups = [
-            {"params": [as_parameter(weights.part("head."), tape.gradients.part("head."))], "lr": recipe.head_rate}
-        ]
+        batch = all_sentences(recipe, tasks)
+        rates = {"head.": recipe.head_rate}
         if recipe.adaptation == "full":
-            encoder = as_parameter(weights.part("encoder."), tape.gradients.part("encoder."))
-            groups.append({"params": [encoder], "lr": recipe.encoder_rate})
-        optimiser = torch.optim.Adam(groups, fused=True)
+            rates["encoder."] = recipe.encoder_rate
+        parts = [Part(weights.part(n), tape.gradients.part(n), rate) for n, rate in rates.items()]
+        optimiser = Optimiser("adam", parts)
         losses = []
         for step in range(recipe.adaptation_updates):
-            losses.append(tape.losses(reading, families))
+            losses.append(tape.losses(*batch))
             optimiser.step()
             report(progress, step + 1, recipe.adaptation_updates)
-        losses.append(tape.losses(reading, families))
+        losses.append(tape.losses(*batch))
         curves = torch.stack(losses, 1)
         results = []
         for r, (classifier, task) in enumerate(zip(classifiers, tasks, strict=True)):

@@ -1,0 +1,116 @@
+"""A function of the package, at work in a process of its own.
+
+Threads would share one interpreter lock, and tensors this small spend as long in the interpreter as in arithmetic.
+The process is a fresh interpreter, so it works alike on Linux, macOS and Windows, from a script or a notebook,
+and it never runs the caller's own file. It ends with its parent, whatever ends the parent.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import bertch15
+
+PACKAGES = str(Path(bertch15.__file__).resolve().parent.parent)
+SECONDS_BETWEEN_REPORTS = 0.1
+
+
+class Worker:
+    """Start `function(*arguments, progress=...)` in a process; look at `done` and `finished`, then at `result`.
+
+    function: one of the package's, by whose name the process finds it; arguments and result must be picklable.
+    Whoever starts a worker closes it, finished or not.
+    """
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.done = 0
+        self._answer: Any = None
+        paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bertch15.fast.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            assert self._process.stdin is not None
+            pickle.dump((function, arguments), self._process.stdin)
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it died at once; `result` says so
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            while True:
+                message = pickle.load(self._process.stdout)
+                if isinstance(message, int):
+                    self.done = message
+                else:
+                    self._answer = message
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            pass
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return not self._reader.is_alive()
+
+    @property
+    def result(self) -> Any:
+        """What the function returned; None if the process could not do its work."""
+        return self._answer
+
+    def close(self) -> None:
+        """End the process, if it still runs, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def end_with_parent(lifeline: IO[bytes]) -> None:
+    """End this process when the parent lets go of its end of the line."""
+    lifeline.read()
+    os._exit(1)
+
+
+def main() -> None:
+    """Do one piece of work: read what from standard input, write progress and result to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which then ends this process
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
+    function, arguments = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=end_with_parent, args=(sys.stdin.buffer,), daemon=True).start()
+    last = 0.0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS_BETWEEN_REPORTS:
+            last = time.monotonic()
+            pickle.dump(done, answers)
+            answers.flush()
+
+    pickle.dump(function(*arguments, progress=progress), answers)
+    answers.flush()
+
+
+def shared_out(things: Sequence[Any], parts: int) -> list[tuple[Any, ...]]:
+    """Deal things into so many groups, as equal as can be, larger ones first."""
+    return [tuple(things[first::parts]) for first in range(parts)]
+
+
+if __name__ == "__main__":
+    main()
