@@ -3,13 +3,14 @@ PYTHON ?= python3
 LAB ?=
 BOOK = .venv/bin/python
 
-.PHONY: help lab test check notebooks env
+.PHONY: help lab test check notebooks bench env
 
 help:
 	@echo "make lab        open the book in JupyterLab"
 	@echo "make test       run the tests, and hold every notebook to its printed numbers"
 	@echo "make check      style and types"
 	@echo "make notebooks  rebuild the notebooks from notebooks/text"
+	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
 	@echo "make env        only bring .venv up to date, as each of the others does first"
 
 env:
@@ -29,3 +30,6 @@ check:
 
 notebooks: env
 	$(BOOK) .ci/notebooks.py
+
+bench: env
+	$(BOOK) tests/bench.py

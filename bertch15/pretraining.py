@@ -248,6 +248,6 @@ def pretrain(
             if step in snapshots:
                 kept[step] = copy_state(encoder)
             report(progress, step, recipe.updates)
-    counts = torch.tensor(branches).reshape(-1, 3), torch.tensor(eligible)
+    counts = torch.tensor(branches, dtype=torch.int64).reshape(-1, 3), torch.tensor(eligible, dtype=torch.int64)
     pretrained, after = copy_state(encoder), copy_state(head)
     return Pretrained(recipe, seed, scratch, pretrained, after, torch.tensor(losses), *counts, kept)

@@ -167,6 +167,7 @@ class EncoderTape(Tape):
         of_table.view(R * V, d).index_add_(0, self.reading.across(self.reading.ids.flatten(1), V), dx.view(-1, d))
         of_table[:, PAD] = 0  # the embedding's padding row takes no gradient
         of_positions = self.gradients["encoder.position_embedding.weight"]
+        of_positions[:, T:] = 0  # what a longer batch before this one left there
         torch.sum(dx.view(R, B, T, d), 1, out=of_positions[:, :T])
 
     def _block_forward(self, name: str, x: Tensor, last: bool) -> Tensor:

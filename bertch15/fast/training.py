@@ -136,8 +136,8 @@ def pretrain_together(
             weights.copy(r, "encoder."),
             weights.copy(r, "head."),
             curves[r].clone(),
-            torch.tensor([row[r][0] for row in asked_before]).reshape(-1, 3),
-            torch.tensor([row[r][1] for row in asked_before]),
+            torch.tensor([row[r][0] for row in asked_before], dtype=torch.int64).reshape(-1, 3),
+            torch.tensor([row[r][1] for row in asked_before], dtype=torch.int64),
             kept[r],
         )
         for r, seed in enumerate(seeds)
