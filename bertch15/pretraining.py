@@ -233,7 +233,7 @@ def pretrain(
         scratch = copy_state(encoder)
         parameters = [*encoder.parameters(), *head.parameters()]
         optimiser = new_optimiser(recipe, parameters)
-        kept = {0: scratch} if 0 in snapshots else {}
+        kept = {0: copy_state(encoder)} if 0 in snapshots else {}
         losses, branches, eligible = [], [], []
         for step, question in enumerate(questions(recipe, recipe.language(), seed), start=1):
             loss = question_loss(encoder, head, question)

@@ -13,11 +13,9 @@ import torch
 from chapter import chapter, plain, unusual_settings_kept
 
 from bertch15 import lab
-from bertch15.corruption import Policy
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.lab import ARMS, LabResult, Outcome, Replicate, Row, updates_of
-from bertch15.language import CueNoise
 from bertch15.pretraining import Cancelled
 from bertch15.recipe import SEEDS, Recipe
 
@@ -131,22 +129,13 @@ def test_a_loss_is_printed_with_its_sign() -> None:
 
 
 def close(first: Replicate, second: Replicate) -> bool:
-    """Say whether two replicates agree: counts and scores exactly, floats but for what rounding does.
-
-    One loss rounds in the seventh digit. Adam divides each gradient by its own size, so an entry that is all
-    but zero turns rounding into a step; over twenty updates that moved a loss by 3e-5.
-    """
+    """Say whether two replicates agree: counts and scores exactly, floats within a few last digits of float32."""
     exact = all(
         getattr(first, name) == getattr(second, name)
         for name in ("seed", "eligible", "branches", "moved", "outcomes")
     )
-    beginnings = [[*one.losses[:1], *one.initial] for one in (first, second)]
-    wholes = [[*one.losses, *one.after] for one in (first, second)]
-    return (
-        exact
-        and beginnings[0] == pytest.approx(beginnings[1], rel=0, abs=2e-6)
-        and wholes[0] == pytest.approx(wholes[1], rel=0, abs=1e-4)
-    )
+    floats = [[*one.losses, *one.initial, *one.after] for one in (first, second)]
+    return exact and floats[0] == pytest.approx(floats[1], rel=0, abs=5e-6)
 
 
 def test_one_worker_and_two_give_the_same() -> None:
@@ -154,39 +143,6 @@ def test_one_worker_and_two_give_the_same() -> None:
     one, two = (lab.run(SHORT, seeds, workers=workers) for workers in (1, 2))
     assert tuple(r.seed for r in one.replicates) == tuple(r.seed for r in two.replicates) == seeds
     assert all(close(a, b) for a, b in zip(one.replicates, two.replicates, strict=True))
-
-
-VARIATIONS: dict[str, dict[str, Any]] = {
-    "the chapter's": {},
-    "nothing selected": {"policy": Policy(rate=0.0)},
-    "one target a batch": {"policy": Policy(rate=1e-9)},
-    "everything selected": {"policy": Policy(rate=1.0)},
-    "padding eligible": {"policy": Policy(eligible="padding")},
-    "every slot eligible": {"policy": Policy(eligible="every", pool="vocabulary")},
-    "static masks": {"static_masks": 2},
-    "tied": {"decoder": "tied"},
-    "tied source rows": {"decoder": "tied source rows"},
-    "next token, causal": {"objective": "next token", "visibility": "causal"},
-    "own position alone": {"visibility": "own"},
-    "padding visible": {"visibility": "unpadded"},
-    "decay without clipping": {"optimiser": "adamw", "weight_decay": 0.1, "clip": None},
-    "plain descent": {"optimiser": "sgd", "rate": 0.1, "weight_decay": 0.01},
-    "a hard clip": {"clip": 0.01, "optimiser": "sgd", "rate": 1.0},
-    "probe": {"adaptation": "probe"},
-    "read at the summary token": {"readout": 0},
-    "read at a padding slot": {"readout": 9},
-    "another shape": {"width": 24, "heads": 2, "inner": 40, "blocks": 3, "batch": 7, "budgets": (3,)},
-    "another language": {"corpus_seed": 1, "exposure": 2, "noise": CueNoise("flips"), "shuffled": True},
-}
-
-
-@pytest.mark.parametrize("name", VARIATIONS)
-def test_a_run_is_its_replicates(name: str) -> None:
-    recipe = replace(SHORT, **VARIATIONS[name])
-    together = lab.run(recipe, (6053, 6054), workers=1)
-    for one in together.replicates:
-        assert close(one, lab.replicate(recipe, one.seed))
-    assert not close(*together.replicates)
 
 
 def test_a_run_of_the_lab_does_not_depend_on_the_stream_it_finds() -> None:

@@ -6,7 +6,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 import bertch15

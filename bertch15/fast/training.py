@@ -114,7 +114,9 @@ def pretrain_together(
         tape = PretrainingTape(weights, recipe, head.tied)
         every = Part(weights.flat, tape.gradients.flat, recipe.rate)
         optimiser = Optimiser(recipe.optimiser, [every], recipe.weight_decay)
-        kept: list[dict[int, State]] = [{0: start} if 0 in snapshots else {} for start in scratch]
+        kept: list[dict[int, State]] = [
+            {0: weights.copy(r, "encoder.")} if 0 in snapshots else {} for r in range(len(seeds))
+        ]
         losses, asked_before = [], []
         streams = [questions(recipe, recipe.language(), seed) for seed in seeds]
         for step, asked in enumerate(zip(*streams, strict=True), start=1):
