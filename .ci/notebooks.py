@@ -87,6 +87,7 @@ def execute(text: Path) -> NotebookNode:
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,  # else a slow cell's prints are stored in as many pieces as they came in
         resources={"metadata": {"path": str(NOTEBOOKS)}},
     )
     client.execute()
