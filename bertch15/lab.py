@@ -192,7 +192,7 @@ def run(
     The first group runs here, the others in processes of their own. If `workers` is None, there are as many as
     cores (four at most), and one alone for a run too short to repay the start of a process.
     progress is called in updates of all replicates together. If it returns False, or the run is interrupted, all
-    processes are ended at once, and all global state is as it was. The numbers do not depend on `workers`.
+    processes are ended at once, and all global state is as it was. What is printed does not depend on `workers`.
     Raises ValueError for no seed, or one that stands twice.
     """
     if not seeds or len(set(seeds)) != len(seeds):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,25 +33,26 @@ class Worker:
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.done = 0
         self._answer: Any = None
-        paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bertch15.fast.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
+        self._process: subprocess.Popen[bytes] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        try:
+        paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+        work = pickle.dumps((function, arguments))
+        with suppress(OSError):  # no process, or one that died at once: then there is no result
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bertch15.fast.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+            self._reader.start()
             assert self._process.stdin is not None
-            pickle.dump((function, arguments), self._process.stdin)
+            self._process.stdin.write(len(work).to_bytes(8, "big") + work)
             self._process.stdin.flush()
-        except OSError:
-            pass  # it died at once; `result` says so
 
     def _read(self) -> None:
+        assert self._process is not None
         assert self._process.stdout is not None
         try:
             while True:
@@ -74,12 +76,15 @@ class Worker:
 
     def close(self) -> None:
         """End the process, if it still runs, and wait until it is gone."""
+        if self._process is None:
+            return
         self._process.kill()
         self._process.wait()
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with suppress(OSError):
+                    stream.close()
 
 
 def end_with_parent(lifeline: IO[bytes]) -> None:
@@ -92,8 +97,9 @@ def main() -> None:
     """Do one piece of work: read what from standard input, write progress and result to standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which then ends this process
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
-    function, arguments = pickle.load(sys.stdin.buffer)
+    work = sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(8), "big"))
     threading.Thread(target=end_with_parent, args=(sys.stdin.buffer,), daemon=True).start()
+    function, arguments = pickle.loads(work)  # this imports torch, which takes a second or more
     last = 0.0
 
     def progress(done: int, total: int) -> None:

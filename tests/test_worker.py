@@ -1,0 +1,108 @@
+"""A run that is ended leaves nothing behind: no process, no changed state, whoever ends it and how."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from bertch15 import lab
+from bertch15.fast.worker import Worker, shared_out
+from bertch15.pretraining import Cancelled
+from bertch15.recipe import Recipe
+
+LONG = Recipe()
+SHORT = replace(Recipe(), updates=4, adaptation_updates=2, budgets=(1,))
+SECOND = 1.0
+"""How soon an ended run must be over."""
+
+
+def processes() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_things_are_shared_out_evenly() -> None:
+    assert shared_out((1, 2, 3, 4, 5), 2) == [(1, 3, 5), (2, 4)]
+    assert shared_out((1, 2), 2) == [(1,), (2,)]
+
+
+def test_a_worker_reports_and_gives_its_result() -> None:
+    worker = Worker(lab.replicates, SHORT, (6050, 6051))
+    try:
+        assert wait_for(lambda: worker.finished, 60)
+        assert worker.result == lab.replicates(SHORT, (6050, 6051))
+        assert worker.done > 0
+    finally:
+        worker.close()
+
+
+def test_a_worker_that_fails_has_no_result_and_the_lab_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = processes()
+    expected = lab.run(SHORT, (6050, 6051), workers=1)
+    worker = Worker(lab.replicates, SHORT, ("no seed",))
+    assert wait_for(lambda: worker.finished, 60)
+    assert worker.result is None
+    worker.close()
+    monkeypatch.setattr(sys, "executable", sys.executable + "-that-is-not-there")
+    found = lab.run(SHORT, (6050, 6051), workers=2)
+    for one, other in zip(found.replicates, expected.replicates, strict=True):
+        assert (one.seed, one.branches, one.outcomes) == (other.seed, other.branches, other.outcomes)
+    assert processes() == before
+
+
+@pytest.mark.parametrize("ending", ["answers False", "raises KeyboardInterrupt"])
+def test_an_ended_run_leaves_no_process(ending: str, state_guard: None) -> None:
+    before, seen, started = processes(), [], time.monotonic()
+
+    def progress(done: int, total: int) -> bool:
+        seen.append(len(processes() - before))
+        if time.monotonic() - started < 3:  # long enough for the other process to be at work
+            return True
+        if ending == "raises KeyboardInterrupt":
+            raise KeyboardInterrupt
+        ended.append(time.monotonic())
+        return False
+
+    ended: list[float] = []
+    with pytest.raises((Cancelled, KeyboardInterrupt)):
+        lab.run(LONG, (6050, 6051), progress, workers=2)
+    took = time.monotonic() - (ended or [time.monotonic()])[0]
+    assert max(seen) == 1, "the second group had no process of its own"
+    assert took < SECOND
+    assert processes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to one process")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_the_process_ends_with_its_parent(end: signal.Signals) -> None:
+    script = """
+        from bertch15 import lab
+        from bertch15.recipe import Recipe
+        lab.run(Recipe(), (6050, 6051), lambda done, total: print(done, flush=True), workers=2)
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert parent.stdout is not None
+    parent.stdout.readline()
+    (child,) = psutil.Process(parent.pid).children()
+    time.sleep(1.0)
+    parent.send_signal(end)
+    parent.stdout.close()
+    assert parent.wait(10) != 0
+    assert wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5 * SECOND)
