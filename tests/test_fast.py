@@ -9,7 +9,7 @@ import torch
 
 from bertch15 import lab
 from bertch15.corruption import Policy
-from bertch15.fast.gradient import Stack
+from bertch15.fast.stack import Stack
 from bertch15.fast.training import PretrainingTape, may_trim, named_tensors, pretrain_together, side_by_side
 from bertch15.language import CueNoise
 from bertch15.pretraining import (

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bertch15.fast.gradient import EncoderTape, Reading, Stack, cross_entropy
+from bertch15.fast.gradient import EncoderTape, cross_entropy
 from bertch15.fast.optimiser import Optimiser, Part
+from bertch15.fast.stack import Reading, Stack
 from bertch15.finetuning import Adapted, Task, evaluate, make_task, new_classifier
 from bertch15.pretraining import (
     Pretrained,
