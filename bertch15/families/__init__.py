@@ -1,0 +1,1 @@
+"""What the two other families of pretraining need: removed spans, next-token models, decoding."""
