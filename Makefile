@@ -2,8 +2,10 @@
 PYTHON ?= python3
 LAB ?=
 BOOK = .venv/bin/python
+HTML = .venv-html/bin/python
+HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
 
-.PHONY: help lab test check notebooks bench env
+.PHONY: timings help lab test check notebooks bench env html
 
 help:
 	@echo "make lab        open the book in JupyterLab"
@@ -11,6 +13,8 @@ help:
 	@echo "make check      style and types"
 	@echo "make notebooks  rebuild the notebooks from notebooks/text"
 	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
+	@echo "make timings    measure how long each page runs, for the start page"
+	@echo "make html       build the static edition, build/html/index.html, from the stored outputs (make html-test checks it)"
 	@echo "make env        only bring .venv up to date, as each of the others does first"
 
 env:
@@ -33,3 +37,22 @@ notebooks: env
 
 bench: env
 	$(BOOK) tests/bench.py
+
+timings: env
+	$(BOOK) .ci/timings.py
+
+# The static edition has an environment of its own: what builds it is no part of what the book runs on.
+.venv-html/builds: .ci/html-constraints.txt
+	$(PYTHON) -m venv --clear .venv-html
+	$(HTML_PIP) nbconvert latex2mathml ziamath
+	@touch $@
+
+.venv-html/tests: .venv-html/builds
+	$(HTML_PIP) pytest playwright
+	@touch $@
+
+html: .venv-html/builds
+	@$(HTML) .ci/html/build.py
+
+html-test: .venv-html/tests
+	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m html tests/test_html.py

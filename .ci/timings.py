@@ -1,7 +1,7 @@
 """Measure how long each page runs and write it into the start page's table: `python .ci/timings.py`.
 
-In coarse classes, so that measuring again on the same machine changes nothing. The minutes to read are those that the
-page's own header gives.
+In coarse classes, so that measuring again on the same machine changes nothing. The minutes to read are those of
+the page's own header.
 """
 
 import os
