@@ -157,9 +157,9 @@ class Count:
 
     @property
     def within(self) -> bool:
-        """Whether the realised share lies within four standard deviations."""
+        """Whether the realised share lies within four standard deviations; of nothing, any share would."""
         low, high = self.bounds()
-        return low - 1e-12 <= self.share <= high + 1e-12
+        return self.total == 0 or low - 1e-12 <= self.share <= high + 1e-12
 
 
 def audit(

@@ -552,3 +552,11 @@ def test_nothing_of_nothing_is_a_share_of_nought():
     nothing = Count("random of selected", 0, 0, 0.1)
     assert nothing.share == 0
     assert nothing.within
+
+
+def test_an_audit_of_nothing_selected_finds_nothing_amiss() -> None:
+    world = make_language()
+    policy = Policy(rate=0.0, mask_share=0.0, random_share=0.0)
+    rows = audit(world.source_ids, world.pool, torch.Generator().manual_seed(1), policy, batches=2)
+    assert all(row.within for row in rows)
+    assert [row.total for row in rows[1:4]] == [0, 0, 0]
