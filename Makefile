@@ -5,13 +5,14 @@ BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
 HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
 
-.PHONY: timings help lab test check notebooks bench env html
+.PHONY: figures timings help lab test check notebooks bench env html
 
 help:
 	@echo "make lab        open the book in JupyterLab"
 	@echo "make test       run the tests, and hold every notebook to its printed numbers"
 	@echo "make check      style and types"
 	@echo "make notebooks  rebuild the notebooks from notebooks/text"
+	@echo "make figures    write figures/*.svg and *.png anew, from the same functions as the pages"
 	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
 	@echo "make timings    measure how long each page runs, for the start page"
 	@echo "make html       build the static edition, build/html/index.html, from the stored outputs (make html-test checks it)"
@@ -34,6 +35,9 @@ check:
 
 notebooks: env
 	$(BOOK) .ci/notebooks.py
+
+figures: env
+	$(BOOK) .ci/figures.py
 
 bench: env
 	$(BOOK) tests/bench.py

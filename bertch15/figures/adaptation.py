@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from bertch15.encoder import count_parameters
-from bertch15.figures.style import BLUE, INK, ORANGE, new_figure
+from bertch15.figures.style import BLUE, INK, ORANGE, new_figure, own_look
 from bertch15.finetuning import Classifier
 
 Point = tuple[float, float]
@@ -29,6 +29,7 @@ HEADS = (
 """A head's name, what it is about, and its shapes."""
 
 
+@own_look()
 def adaptation(tokens: Sequence[str], classifier: Classifier) -> tuple[Figure, str]:
     """Draw Figure 15.3: tokens below, the encoder above them, three heads on its states, the loss on top.
 

@@ -8,13 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
+from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, own_look, plain_axes
 from bertch15.vocabulary import PAD, SPECIALS
 
 CLOSED = "×"
 SHADES = LinearSegmentedColormap.from_list("weight", ["white", BLUE])
 
 
+@own_look()
 def attention(tokens: Sequence[str], maps: Mapping[str, Tensor], query: int) -> tuple[Figure, str]:
     """Draw attention weights as matrices, one panel a map: rows are queries, columns are keys.
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
+from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, own_look, plain_axes
 from bertch15.visibility import visibility
 from bertch15.vocabulary import PAD, Vocabulary
 
@@ -16,6 +16,7 @@ READABLE, CLOSED, SCORED, UNSCORED = "●", "×", "✓", "–"
 """The marks in the cells. Marks tell the cells apart without any colour."""
 
 
+@own_look()
 def controls(vocabulary: Vocabulary, ids: Tensor, selected: Tensor) -> tuple[Figure, str]:
     """Draw Figure 15.1 in three panels: causal visibility, full visibility, and the selector as a column.
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
+from bertch15.figures.style import BLUE, INK, ORANGE, new_figure, own_look, plain_axes
 
 OPEN, CLOSED = "●", "×"
 
@@ -49,12 +49,13 @@ class Prepared:
         return int(self.visible.sum())
 
 
+@own_look()
 def families(prepared: Sequence[Prepared]) -> tuple[Figure, str]:
     """Draw the visibility of each family, what each position reads at its left, what it answers at its right.
 
     Returns the figure and one sentence with its key numbers.
     """
-    figure = new_figure(11.5, 3.9)
+    figure = new_figure(10.5, 3.7)
     panels = figure.subplots(
         1, len(prepared), width_ratios=[len(one.reads) + 6 for one in prepared], squeeze=False
     )
@@ -85,7 +86,7 @@ def draw_family(axes: Axes, one: Prepared) -> None:
         for key, is_open in enumerate(row):
             colour = BLUE if is_open else "#eceef1"
             axes.add_patch(Rectangle((key - 0.5, query - 0.5), 1, 1, facecolor=colour, edgecolor="white"))
-            mark, ink = (OPEN, "white") if is_open else (CLOSED, GREY)
+            mark, ink = (OPEN, "white") if is_open else (CLOSED, INK)
             axes.text(key, query, mark, ha="center", va="center", fontsize=7, color=ink)
         if one.targets[query]:
             axes.text(

@@ -6,9 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bertch15.corruption import Policy
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
+from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, own_look, plain_axes
 
 
+@own_look()
 def flow(policy: Policy = Policy(), eligible: int = 1000) -> tuple[Figure, str]:
     """Draw the expected counts of a policy: who is selected, and what becomes of the selected.
 

@@ -5,8 +5,11 @@ colour-blind readers and in grey; the background is opaque, so that a dark theme
 """
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from IPython.display import Image, Markdown, display
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -15,6 +18,19 @@ BLUE, ORANGE, GREY, INK = "#1f5fa8", "#e08a1e", "#8a8f98", "#22262b"
 """Two colours far apart in hue and in lightness, a grey for what is only reference, and the ink of all text."""
 
 DPI = 110
+
+FONT = {"font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans"}
+"""The font that matplotlib brings along, so that words are as wide on one machine as on another."""
+
+
+@contextmanager
+def own_look() -> Iterator[None]:
+    """Set matplotlib's defaults and its own font for a block or, as a decorator, for a function.
+
+    Whatever style a reader prefers is set aside while the book draws, and is back afterwards.
+    """
+    with style.context(["default", FONT]):
+        yield
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -32,6 +48,7 @@ def plain_axes(axes: Axes, title: str) -> None:
     axes.tick_params(labelsize=9, colors=INK)
 
 
+@own_look()
 def png(figure: Figure) -> bytes:
     """Draw a figure as a PNG that is the same, byte for byte, whenever the figure is."""
     buffer = io.BytesIO()

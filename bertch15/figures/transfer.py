@@ -5,8 +5,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, plain_axes
+from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, own_look, plain_axes
 from bertch15.lab import LabResult
 
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {
@@ -18,13 +19,14 @@ LOOKS: dict[tuple[str, str], dict[str, Any]] = {
 """Arms part by colour and marker, covered and uncovered words by dash and filling."""
 
 
+@own_look()
 def transfer(result: LabResult) -> tuple[Figure, str]:
     """Draw Figure 15.4 in three panels: accuracy by budget, all paired gains, geometry before and after.
 
     Returns the figure and one sentence with its key numbers.
     """
     figure = new_figure(10.5, 3.6)
-    accuracy, gains, geometry = figure.subplots(1, 3, width_ratios=(1.25, 1.0, 0.9))
+    accuracy, gains, geometry = figure.subplots(1, 3, width_ratios=(1.2, 0.95, 1.0))
     draw_accuracy(accuracy, result)
     draw_gains(gains, result)
     draw_geometry(geometry, result)
@@ -49,12 +51,12 @@ def draw_accuracy(axes: Axes, result: LabResult) -> None:
     plain_axes(axes, "Accuracy")
     places = range(len(result.rows))
     axes.axhline(0.5, color=GREY, linewidth=1, linestyle=":")
-    axes.annotate("chance", (-0.28, 0.51), fontsize=8, color=INK)
+    axes.annotate("chance", (-0.46, 0.51), fontsize=8, color=INK)
     for (words, arm), look in LOOKS.items():
         heights = [getattr(row, words)[arm] for row in result.rows]
         axes.plot(places, heights, label=f"{arm}, {words}", **look)
     axes.set_xticks(places, [str(row.budget) for row in result.rows])
-    axes.set_xlim(-0.3, len(result.rows) - 0.7)
+    axes.set_xlim(-0.5, len(result.rows) - 0.7)  # room for "chance" left of the lines
     axes.set_ylim(0, 1.05)
     axes.set_xlabel("labelled words per family", fontsize=9)
     axes.legend(fontsize=8, frameon=False, loc="lower left", handlelength=2.6)
@@ -68,7 +70,7 @@ def draw_gains(axes: Axes, result: LabResult) -> None:
         spread = [place + (i - (count - 1) / 2) * 0.11 for i in range(count)]
         axes.plot(spread, row.gains, linestyle="", marker="o", color=BLUE, markersize=5)
         axes.hlines(fmean(row.gains), place - 0.32, place + 0.32, color=INK, linewidth=1.5)
-        axes.annotate(f"{row.delta:+.3f}", (place, 0.04), ha="center", fontsize=9, color=INK)
+        axes.annotate(f"mean\n{row.delta:+.3f}", (place, 0.04), ha="center", fontsize=9, color=INK)
     axes.axhline(0, color=GREY, linewidth=1, linestyle=":")
     axes.set_xticks(range(len(result.rows)), [str(row.budget) for row in result.rows])
     axes.set_xlim(-0.5, len(result.rows) - 0.5)
@@ -82,13 +84,13 @@ def draw_geometry(axes: Axes, result: LabResult) -> None:
     plain_axes(axes, f"Centred cosine, seed {first.seed}")
     for place, cosines in enumerate((first.initial, first.after)):
         for shift, value, colour, hatch in (
-            (-0.19, cosines.within, BLUE, ""),
-            (0.19, cosines.between, ORANGE, "///"),
+            (-0.21, cosines.within, BLUE, ""),
+            (0.21, cosines.between, ORANGE, "///"),
         ):
-            axes.bar(place + shift, value, 0.36, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
+            axes.bar(place + shift, value, 0.4, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
             above = value >= 0
             axes.annotate(
-                f"{value:.4f}",
+                f"{value:.4f}".replace("-", "−"),
                 (place + shift, value),
                 xytext=(0, 3 if above else -3),
                 textcoords="offset points",
@@ -100,6 +102,8 @@ def draw_geometry(axes: Axes, result: LabResult) -> None:
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.set_xticks((0, 1), ("before", "after MLM"))
     axes.set_ylim(-0.8, 0.9)
-    axes.plot([], [], color=BLUE, linewidth=7, label="within a family")
-    axes.plot([], [], color=ORANGE, linewidth=7, label="between families")
-    axes.legend(fontsize=8, frameon=False, loc="upper left", handlelength=1.2)
+    named = [
+        Patch(facecolor=BLUE, label="within a family"),
+        Patch(facecolor=ORANGE, hatch="///", edgecolor="white", linewidth=0, label="between families"),
+    ]
+    axes.legend(handles=named, fontsize=8, frameon=False, loc="upper left", handlelength=1.6)

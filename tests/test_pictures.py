@@ -1,0 +1,298 @@
+"""The figures as files: what they hold, how they look, and that the pages and the README show the same.
+
+A figure is held twice. Its data are compared as values, exactly in words and to four decimals in numbers. Its
+picture is compared with the stored one, square by square, which finds what no value tells: an artist that hides
+another, a colour that has turned white. How letters come out depends on matplotlib and its FreeType. Where they
+are not those that drew the stored pictures, the panels are put where the stored ones stand and the words are
+left out; these are held as values there as everywhere.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chapter import chapter
+from matplotlib import rc_context, rcParams
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from matplotlib.patches import Rectangle
+from pictures import (
+    FIGURES,
+    ROOT,
+    STORED,
+    apart,
+    difference,
+    outside_words,
+    picture,
+    pixels,
+    put_in_place,
+    summary,
+    text_engine,
+    words_and_colours,
+)
+
+from bertch15.figures.gallery import NAMES, Drawn, Gallery, svg, write_figures
+from bertch15.figures.style import BLUE, png
+
+pytestmark = pytest.mark.usefixtures("state_guard")
+
+FOUR_DECIMALS = 1e-4
+"""As closely as the geometry comes out on every CPU; all else in the figures comes out closer."""
+SAME_PICTURE = 5.0
+"""Of 255, in the worst square. Beside the words, versions 3.8 and 3.11 of matplotlib differ by at most 0.9."""
+
+Change = Callable[[Figure], Any]
+
+stored: dict[str, Any] = json.loads(STORED.read_text(encoding="utf-8"))
+
+
+@cache
+def gallery() -> Gallery:
+    return Gallery.of(chapter())
+
+
+def draw(name: str) -> Drawn:
+    """Draw a figure anew, to be looked at or changed."""
+    return gallery().draw(name)
+
+
+@cache
+def as_drawn(name: str) -> np.ndarray:
+    """The pixels of a figure as it is. Nobody may change what it returns."""
+    return pixels(draw(name)[0])
+
+
+@cache
+def sentence_of(name: str) -> str:
+    return draw(name)[1]
+
+
+def from_stored_beside_words(name: str, figure: Figure) -> float:
+    """How far a figure is from its stored picture outside of the words, with the panels where they stand there."""
+    put_in_place(figure, stored["places"][name])
+    drawn = pixels(figure)
+    return apart(picture(name), drawn, outside_words(figure, drawn.shape[:2]))
+
+
+# What the figures hold and how they look
+
+
+def test_every_figure_is_stored_in_both_forms_and_no_other():
+    found = {path.name for path in FIGURES.iterdir()} - {"15_6_page.png"}
+    assert found == {f"{name}{ending}" for name in NAMES for ending in (".png", ".svg")}
+    assert list(stored["figures"]) == list(stored["places"]) == list(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_holds_what_is_stored(name: str):
+    found = summary(*draw(name))
+    assert difference(stored["figures"][name], found, FOUR_DECIMALS) == "", "if meant: python tests/pictures.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_looks_like_its_stored_picture(name: str):
+    figure, _ = draw(name)
+    if text_engine() == stored["drawn with"]:
+        assert apart(picture(name), as_drawn(name)) < SAME_PICTURE, "if meant: make figures"
+    assert from_stored_beside_words(name, figure) < SAME_PICTURE, "if meant: make figures"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_svg_says_and_shows_the_same(name: str):
+    kept = words_and_colours((FIGURES / f"{name}.svg").read_text(encoding="utf-8"))
+    assert len(kept[0]) > 5
+    assert kept == words_and_colours(svg(draw(name)[0]).decode()), "if meant: make figures"
+
+
+def test_figure_15_4_shows_the_numbers_that_the_chapter_prints(ledger: dict[str, Any]):
+    printed = {row["id"]: row["printed"] for row in ledger["rows"]}
+    accuracy, gains, geometry = draw("figure_15_4")[0].axes
+    covered, scratch, uncovered, scratch_uncovered = (
+        list(np.asarray(line.get_ydata())) for line in accuracy.lines[1:]
+    )
+    for place, budget in enumerate((1, 2, 4)):
+        line = printed[f"lab.budget{budget}"]
+        assert f"scratch={scratch[place]:.3f}, pretrained={covered[place]:.3f}" in line
+        assert f"uncovered={scratch_uncovered[place]:.3f}/{uncovered[place]:.3f}" in line
+        (mean,) = [text.get_text() for text in gains.texts if text.get_position()[0] == place]
+        assert f"delta={mean.removeprefix('mean').strip()}," in line
+    dots = [height for line in gains.lines for height in np.asarray(line.get_ydata()) if line.get_marker() == "o"]
+    assert len(dots) == 15
+    assert min(dots) > 0
+    bars = [f"{bar.get_height():.4f}" for bar in geometry.patches if isinstance(bar, Rectangle)]
+    assert [text.get_text().replace("−", "-") for text in geometry.texts] == bars
+    assert all(value in printed["geometry.initial"] for value in bars[:2])
+    assert all(value in printed["geometry.after"] for value in bars[2:])
+
+
+# A change is found
+
+
+def recolour(panel: int, patch: int) -> Change:
+    def change(figure: Figure) -> None:
+        before = figure.axes[panel].patches[patch].get_facecolor()
+        figure.axes[panel].patches[patch].set_facecolor(BLUE)
+        assert before != figure.axes[panel].patches[patch].get_facecolor()
+
+    return change
+
+
+def reword(panel: int, old: str, new: str) -> Change:
+    def change(figure: Figure) -> None:
+        text = next(text for text in figure.axes[panel].texts if text.get_text() == old)
+        text.set_text(new)
+
+    return change
+
+
+def restretch(panel: int, bar: int, by: float) -> Change:
+    def change(figure: Figure) -> None:
+        patch: Any = figure.axes[panel].patches[bar]
+        patch.set_height(patch.get_height() * by)
+
+    return change
+
+
+def reweigh(figure: Figure) -> None:
+    image = figure.axes[1].images[0]
+    weights = np.array(image.get_array())
+    weights[0, 0] = 0.3
+    image.set_data(weights)
+
+
+def move_dot(figure: Figure) -> None:
+    line = figure.axes[1].lines[0]
+    heights = np.array(line.get_ydata())
+    heights[1] += 0.03
+    line.set_ydata(heights)
+
+
+SHAPES: dict[str, tuple[str, Change]] = {
+    "15.1, a closed cell opened": ("figure_15_1", recolour(0, 1)),
+    "15.2, a bar of 850 drawn as 816": ("figure_15_2", restretch(0, 0, 0.96)),
+    "attention, the shade of one weight": ("attention_weights", reweigh),
+    "15.3, a box filled": ("figure_15_3", recolour(0, 3)),
+    "15.4, one gain of fifteen": ("figure_15_4", move_dot),
+    "15.4, a cosine of 0.53 drawn as 0.48": ("figure_15_4", restretch(2, 2, 0.9)),
+    "15.5, a closed cell opened": ("figure_15_5", recolour(1, 1)),
+}
+WORDS: dict[str, tuple[str, Change]] = {
+    "15.1, a mark": ("figure_15_1", reword(0, "×", "●")),
+    "15.1, the tick": ("figure_15_1", reword(2, "✓", "–")),
+    "15.2, a count": ("figure_15_2", reword(1, "15", "16")),
+    "attention, a number": ("attention_weights", reword(1, "53", "54")),
+    "15.3, a shape": ("figure_15_3", reword(0, "(B, d) → (B, K)", "(B, d) → (B, T)")),
+    "15.4, a digit": ("figure_15_4", reword(2, "0.5323", "0.5333")),
+    "15.4, a sign": ("figure_15_4", reword(2, "−0.5517", "0.5517")),
+    "15.5, a mark": ("figure_15_5", reword(1, "×", "●")),
+    "15.5, a target": ("figure_15_5", reword(2, "→ <1>", "→ <0>")),
+}
+
+
+@pytest.mark.parametrize("what", [*SHAPES, *WORDS])
+def test_a_change_is_found_in_what_a_figure_holds(what: str):
+    name, change = (SHAPES | WORDS)[what]
+    figure, sentence = draw(name)
+    change(figure)
+    assert difference(stored["figures"][name], summary(figure, sentence), FOUR_DECIMALS).startswith("/panels/")
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_a_changed_shape_is_found_in_the_picture_whatever_draws_the_letters(what: str):
+    name, change = SHAPES[what]
+    figure, _ = draw(name)
+    change(figure)
+    assert from_stored_beside_words(name, figure) > 3 * SAME_PICTURE
+
+
+@pytest.mark.parametrize("what", [*SHAPES, *WORDS])
+def test_a_change_is_found_in_the_picture(what: str):
+    name, change = (SHAPES | WORDS)[what]
+    figure, _ = draw(name)
+    change(figure)
+    assert apart(as_drawn(name), pixels(figure)) > 3 * SAME_PICTURE
+
+
+def test_a_changed_sentence_and_a_lost_panel_are_found():
+    found = summary(*draw("figure_15_2"))
+    assert difference(found, {**found, "sentence": "Of 1,000"}, 0).startswith("/sentence: ")
+    assert difference(found, {**found, "panels": found["panels"][:1]}, 0) == "/panels: 2 stored, 1 found"
+
+
+# The files
+
+
+def test_writing_twice_changes_no_byte(tmp_path: Path):
+    names = [f"{name}{ending}" for name in NAMES for ending in (".png", ".svg")]
+    assert write_figures(gallery(), tmp_path) == {tmp_path / name: True for name in names}
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "figure_15_2.svg").write_text("", encoding="utf-8")
+    again = write_figures(gallery(), tmp_path)
+    assert [path.name for path, new in again.items() if new] == ["figure_15_2.svg"]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_background_is_white_and_opaque_to_the_edge(name: str):
+    corners = imread(FIGURES / f"{name}.png")[[0, 0, -1, -1], [0, -1, 0, -1]]
+    assert corners.tolist() == [[1, 1, 1, 1]] * 4
+
+
+def test_a_readers_own_style_changes_no_picture_and_is_back_afterwards():
+    for name in ("figure_15_2", "figure_15_3"):  # bars, and words with mathematics
+        plain = draw(name)
+        own: dict[Any, Any] = {
+            "font.family": "serif",
+            "mathtext.fontset": "cm",
+            "axes.facecolor": "black",
+            "hatch.color": "red",
+        }
+        with rc_context({**own, "savefig.transparent": True}):
+            figure, _ = draw(name)
+            drawn = png(figure), svg(figure)
+            assert rcParams["font.family"] == ["serif"]
+            assert rcParams["savefig.transparent"] is True
+        assert drawn == (png(plain[0]), svg(plain[0]))
+
+
+def test_an_unknown_figure_is_refused():
+    with pytest.raises(ValueError, match=r"no figure is called 'figure_15_9'; they are figure_15_1, "):
+        draw("figure_15_9")
+
+
+# The pages and the README show the same
+
+
+@cache
+def shown() -> dict[str, bytes]:
+    """Every picture stored in a page, under the text that stands for it."""
+    found = {}
+    for page in (ROOT / "notebooks").glob("15_*.ipynb"):
+        for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                if "image/png" in output.get("data", {}):
+                    text = output["metadata"]["image/png"]["alt"]
+                    found[text] = base64.b64decode(output["data"]["image/png"])
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_shows_this_picture_with_this_sentence(name: str):
+    sentence = sentence_of(name)
+    assert sentence in shown(), f"no page shows a picture with the text of {NAMES[name]}; make notebooks?"
+    page = imread(BytesIO(shown()[sentence]))[..., :3] * np.float32(255)
+    assert apart(picture(name), page) < SAME_PICTURE
+
+
+@pytest.mark.parametrize("name", ["figure_15_1", "figure_15_2", "figure_15_3", "figure_15_4"])
+def test_the_readme_shows_the_figure_with_its_sentence(name: str):
+    readme = re.sub(r"\s+", " ", (ROOT / "README.md").read_text(encoding="utf-8"))
+    sentence = sentence_of(name)
+    assert f"![{NAMES[name]}. {sentence}](figures/{name}.svg)" in readme
