@@ -5,7 +5,7 @@ BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
 HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
 
-.PHONY: figures timings help lab test check notebooks bench env html
+.PHONY: help lab test check notebooks figures bench timings html html-test env
 
 help:
 	@echo "make lab        open the book in JupyterLab"
@@ -15,7 +15,8 @@ help:
 	@echo "make figures    write figures/*.svg and *.png anew, from the same functions as the pages"
 	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
 	@echo "make timings    measure how long each page runs, for the start page"
-	@echo "make html       build the static edition, build/html/index.html, from the stored outputs (make html-test checks it)"
+	@echo "make html       build the static edition, build/html/index.html, from the stored outputs"
+	@echo "make html-test  look at the static edition in a browser with the network cut"
 	@echo "make env        only bring .venv up to date, as each of the others does first"
 
 env:

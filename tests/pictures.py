@@ -207,6 +207,11 @@ def words_and_colours(svg: str) -> tuple[list[str], dict[str, int]]:
     return re.findall(r"<!-- (.*?) -->", svg), dict(colours)
 
 
+def outlines(svg: str) -> np.ndarray:
+    """Give all coordinates of an SVG's shapes and letters, in points, in their order."""
+    return np.array(re.findall(r"-?[\d.]+", " ".join(re.findall(r' d="(.*?)"', svg, re.DOTALL))), float)
+
+
 def main() -> int:
     """Write the summaries of all figures, and the places of their panels as the stored pictures have them."""
     gallery, stored, where = Gallery.of(run()), {}, {}

@@ -149,9 +149,9 @@ def write_figures(gallery: Gallery, folder: Path) -> dict[Path, bool]:
     """Write every figure as .svg and .png, and say of each file whether that changed it."""
     changed = {}
     for name in NAMES:
-        figure, _ = gallery.draw(name)
-        for ending, content in ((".png", png(figure)), (".svg", svg(figure))):
-            path = folder / f"{name}{ending}"
+        for ending, form in ((".png", png), (".svg", svg)):
+            figure, _ = gallery.draw(name)  # anew: drawn a second time, it is laid out a little otherwise
+            path, content = folder / f"{name}{ending}", form(figure)
             changed[path] = not path.exists() or path.read_bytes() != content
             if changed[path]:
                 path.write_bytes(content)
