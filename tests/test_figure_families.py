@@ -5,7 +5,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bertch15.figures.families import Prepared, families
-from bertch15.figures.style import BLUE, png
+from bertch15.figures.palette import BLUE
+from bertch15.figures.style import png
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

@@ -40,7 +40,8 @@ from pictures import (
 )
 
 from bertch15.figures.gallery import NAMES, Drawn, Gallery, svg, write_figures
-from bertch15.figures.style import BLUE, DPI, png
+from bertch15.figures.palette import BLUE
+from bertch15.figures.style import DPI, png
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREY, INK = "#1f5fa8", "#e08a1e", "#8a8f98", "#22262b"
-"""Two colours far apart in hue and in lightness, a grey for what is only reference, and the ink of all text."""
+from bertch15.figures.palette import GREY, INK
 
 DPI = 110
 

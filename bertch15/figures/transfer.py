@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bertch15.figures.style import BLUE, GREY, INK, ORANGE, new_figure, own_look, plain_axes
+from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
+from bertch15.figures.style import new_figure, own_look, plain_axes
 from bertch15.lab import LabResult
 
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {
