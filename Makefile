@@ -5,18 +5,23 @@ BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
 HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
 
-.PHONY: help lab test check notebooks figures bench timings html html-test env
+.PHONY: help lab test check notebooks exercises handout figures bench timings html html-test browser-test latency grade-test env
 
 help:
 	@echo "make lab        open the book in JupyterLab"
 	@echo "make test       run the tests, and hold every notebook to its printed numbers"
 	@echo "make check      style and types"
 	@echo "make notebooks  rebuild the notebooks from notebooks/text"
+	@echo "make exercises  rebuild the exercises and their solutions from notebooks/solutions/text"
+	@echo "make handout    write build/handout/bertch15-handout.zip for students: the book, no solutions"
 	@echo "make figures    write figures/*.svg and *.png anew, from the same functions as the pages"
 	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
 	@echo "make timings    measure how long each page runs, for the start page"
 	@echo "make html       build the static edition, build/html/index.html, from the stored outputs"
 	@echo "make html-test  look at the static edition in a browser with the network cut"
+	@echo "make browser-test move the sliders in JupyterLab, in a browser; screenshots in build/screenshots"
+	@echo "make latency    measure in a browser how soon a moved slider is seen to have moved"
+	@echo "make grade-test release an exercise with nbgrader and grade three answers to it"
 	@echo "make env        only bring .venv up to date, as each of the others does first"
 
 env:
@@ -36,6 +41,12 @@ check:
 
 notebooks: env
 	$(BOOK) .ci/notebooks.py
+
+exercises: env
+	$(BOOK) .ci/exercises.py
+
+handout:
+	@$(PYTHON) .ci/handout.py
 
 figures: env
 	$(BOOK) .ci/figures.py
@@ -61,3 +72,14 @@ html: .venv-html/builds
 
 html-test: .venv-html/tests
 	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m html tests/test_html.py
+
+# The same browser opens the book in the book's own JupyterLab.
+browser-test: env .venv-html/tests
+	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m browser tests/test_browser.py
+
+latency: env .venv-html/tests
+	$(HTML) tests/latency.py
+
+grade-test:
+	@$(PYTHON) .ci/env.py --extra grade
+	$(BOOK) -m pytest -m grade tests/test_grade.py

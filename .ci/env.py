@@ -1,7 +1,8 @@
 r"""Make `.venv`, the environment of the book, unless it stands already and nothing that decides it has changed.
 
 Run it with any Python from 3.11 on: `python3 .ci/env.py`, on Windows `py .ci\env.py`; `--extra check` adds the
-linters. It needs the standard library alone, and an older Python can read it far enough to say that it is too old.
+linters, `--extra grade` nbgrader. It needs the standard library alone, and an older Python can read it far enough
+to say that it is too old.
 """
 
 import argparse
@@ -196,7 +197,9 @@ def main() -> int:
         print("With a newer one installed, name it: make PYTHON=python3.12 env", file=sys.stderr)
         return 1
     parser = argparse.ArgumentParser(description="Bring .venv, the environment of the book, up to date.")
-    parser.add_argument("--extra", action="append", default=[], choices=["check"], help="add the linters")
+    parser.add_argument(
+        "--extra", action="append", default=[], choices=["check", "grade"], help="add the linters or nbgrader"
+    )
     try:
         Environment(ROOT).update(parser.parse_args().extra)
     except Trouble as trouble:

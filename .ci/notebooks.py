@@ -2,7 +2,7 @@
 
 The text twins in notebooks/text/ are the source. A page is executed from top to bottom in a kernel of its own,
 and written only if every cell ran. Nothing that differs from run to run is stored: no times, no temporary names,
-no widget state. So a second rebuild changes no byte.
+no widgets, of which the text that they show stays. So a second rebuild changes no byte.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty
 
@@ -25,6 +26,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS, TEXTS = ROOT / "notebooks", ROOT / "notebooks" / "text"
 CELL_SECONDS = 300
+WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 QUIET = {
     "BERTCH15_PROGRESS": "0",  # no bars in stored outputs
@@ -64,7 +66,7 @@ def tidy(text: Path) -> None:
     """Format the code cells of a text as `make check` wants them, where ruff is installed."""
     if importlib.util.find_spec("ruff") is None:
         return
-    page = TEXTS.parent / f"{text.stem}.draft.ipynb"  # beside the pages, so that their settings hold
+    page = text.parent.parent / f"{text.stem}.draft.ipynb"  # beside the pages, so that their settings hold
     try:
         notebook = jupytext.read(text)
         jupytext.write(notebook, page)
@@ -80,7 +82,14 @@ def tidy(text: Path) -> None:
 
 def execute(text: Path) -> NotebookNode:
     """Run a page from its text and give the notebook with its outputs."""
-    notebook = jupytext.read(text)
+    return executed(jupytext.read(text), text.parent.parent, text.name)
+
+
+def executed(notebook: NotebookNode, folder: Path, name: str) -> NotebookNode:
+    """Run a notebook in a folder and give it with its outputs; its name is for messages.
+
+    Raises CellExecutionError for a cell that fails and ValueError for one that writes to standard error.
+    """
     named_cells(notebook)
     client = NotebookClient(
         notebook,
@@ -88,22 +97,28 @@ def execute(text: Path) -> NotebookNode:
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,  # else a slow cell's prints are stored in as many pieces as they came in
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute()
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})  # without widget state and Python's version
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.output_type == "stream" and output.name == "stderr":
-                raise ValueError(f"{text.name} writes to standard error: {output.text}")
+                raise ValueError(f"{name} writes to standard error: {output.text}")
+            output.get("data", {}).pop(WIDGET, None)  # without its kernel a page would show "model not found"
     return notebook
 
 
 def rebuild(name: str) -> bool:
     """Rebuild one page; say whether the stored notebook changed."""
-    text, page = TEXTS / f"{name}.md", NOTEBOOKS / f"{name}.ipynb"
+    text = TEXTS / f"{name}.md"
     tidy(text)
-    new = nbformat.writes(execute(text)) + "\n"
+    return stored(execute(text), NOTEBOOKS / f"{name}.ipynb")
+
+
+def stored(notebook: NotebookNode, page: Path) -> bool:
+    """Store a notebook in one step; say whether that changed anything."""
+    new = nbformat.writes(notebook) + "\n"
     if page.exists() and page.read_text(encoding="utf-8") == new:
         return False
     draft = page.with_suffix(".part")
@@ -112,9 +127,10 @@ def rebuild(name: str) -> bool:
     return True
 
 
-def main(names: list[str]) -> int:
-    """Rebuild the pages; the exit code is 1 if one of them fails."""
-    known = sorted(path.stem for path in TEXTS.glob("*.md"))
+def main(names: list[str], texts: Path = TEXTS, rebuild: Callable[[str], bool] = rebuild) -> int:
+    """Rebuild the named pages of a folder of texts, or all; the exit code is 1 if one of them fails."""
+    names = [name.removesuffix(".md").removesuffix(".ipynb") for name in names]
+    known = sorted(path.stem for path in texts.glob("*.md"))
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"no page named {', '.join(unknown)}; the pages are {', '.join(known)}", file=sys.stderr)
@@ -135,4 +151,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([name.removesuffix(".md").removesuffix(".ipynb") for name in sys.argv[1:]]))
+    sys.exit(main(sys.argv[1:]))

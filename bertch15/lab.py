@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from bertch15.fast.training import Job, adapt_together, pretrain_together
-from bertch15.fast.worker import Worker, shared_out
+from bertch15.fast.worker import Worker
 from bertch15.finetuning import Adapted, Score, adapt
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.pretraining import Pretrained, Progress, pretrain, report, reproducible
@@ -145,22 +145,18 @@ def replicate(recipe: Recipe, seed: int, progress: Progress | None = None) -> Re
 
 def replicates(recipe: Recipe, seeds: Sequence[int], progress: Progress | None = None) -> list[Replicate]:
     """Run the whole pipeline with several seeds at once, on the fast engine and one thread."""
-    with reproducible():
-        return _replicates(recipe, seeds, progress)
-
-
-def _replicates(recipe: Recipe, seeds: Sequence[int], progress: Progress | None) -> list[Replicate]:
     total, before, weight = len(seeds) * updates_of(recipe), 0, len(seeds)
 
     def onward(done: int, _: int) -> bool | None:
         return progress(before + weight * done, total) if progress else None
 
-    trained = pretrain_together(recipe, seeds, progress=onward)
-    order = [(run, arm, budget) for run in trained for arm in ARMS for budget in recipe.budgets]
-    before, weight = weight * recipe.updates, len(order)
-    jobs = [Job(run.seed, getattr(run, arm), budget) for run, arm, budget in order]
-    adapted = iter(adapt_together(recipe, jobs, progress=onward))
-    return [summarise(run, {arm: [next(adapted) for _ in recipe.budgets] for arm in ARMS}) for run in trained]
+    with reproducible():
+        trained = pretrain_together(recipe, seeds, progress=onward)
+        order = [(run, arm, budget) for run in trained for arm in ARMS for budget in recipe.budgets]
+        before, weight = weight * recipe.updates, len(order)
+        jobs = [Job(run.seed, getattr(run, arm), budget) for run, arm, budget in order]
+        adapted = iter(adapt_together(recipe, jobs, progress=onward))
+        return [summarise(run, {arm: [next(adapted) for _ in recipe.budgets] for arm in ARMS}) for run in trained]
 
 
 def summarise(trained: Pretrained, adapted: dict[str, list[Adapted]]) -> Replicate:
@@ -179,6 +175,11 @@ def summarise(trained: Pretrained, adapted: dict[str, list[Adapted]]) -> Replica
         word_geometry(trained.recipe, trained.pretrained),
         {arm: tuple(Outcome(a.train, a.covered, a.uncovered) for a in of_arm) for arm, of_arm in adapted.items()},
     )
+
+
+def shared_out(things: Sequence[Any], parts: int) -> list[tuple[Any, ...]]:
+    """Deal things into so many groups, as equal as can be, larger ones first."""
+    return [tuple(things[first::parts]) for first in range(parts)]
 
 
 def run(

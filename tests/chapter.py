@@ -30,12 +30,14 @@ def same(first: State, second: State) -> bool:
 
 
 def settings() -> dict[str, Any]:
-    """Take down the settings that a run changes for its time."""
+    """Take down what a library may change for everybody: random streams, threads, flags, dtype."""
     return {
         "random state": torch.get_rng_state().tolist(),
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "gradients": torch.is_grad_enabled(),
+        "dtype": torch.get_default_dtype(),
         "fill": torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from chapter import settings
 
 DATA = Path(__file__).parent / "data"
 
@@ -21,24 +22,12 @@ def ledger() -> dict[str, Any]:
     return json.loads((DATA / "printed-numbers.json").read_text(encoding="utf-8"))
 
 
-def global_state() -> dict[str, Any]:
-    """Take down what a library may change for everybody: random streams, threads, flags, dtype."""
-    return {
-        "random state": torch.get_rng_state().tolist(),
-        "threads": torch.get_num_threads(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "gradients": torch.is_grad_enabled(),
-        "dtype": torch.get_default_dtype(),
-    }
-
-
 @pytest.fixture
 def state_guard() -> Iterator[None]:
     """Fail the test that leaves any global state of torch other than it found it."""
-    before = global_state()
+    before = settings()
     yield
-    after = global_state()
+    after = settings()
     changed = [name for name, value in before.items() if after[name] != value]
     assert not changed, f"the test left global state changed: {changed}"
 

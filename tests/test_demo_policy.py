@@ -1,12 +1,14 @@
 """The mask policy on a sentence: strips, counts and remarks, without a widget in sight."""
 
+import itertools
 import subprocess
 import sys
 from math import sqrt
 
 import pytest
 
-from bertch15.demonstrations.policy import DRAWS, Demonstration, Strip, demonstrate
+from bertch15.demonstrations.policy import DRAWS, MOST_DRAWS, Outcome, Strip, demonstrate
+from bertch15.demonstrations.policy_words import SENTENCES, VOCABULARY, WORDS, read
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 
@@ -21,7 +23,7 @@ def strip(**settings) -> Strip:
     return shown
 
 
-def said(shown: Demonstration) -> str:
+def said(shown: Outcome) -> str:
     return " ".join(shown.remarks)
 
 
@@ -127,6 +129,10 @@ def test_shares_over_one_are_told_and_not_raised(shares: tuple[float, float]) ->
     assert str(shown) == f"! {said(shown)}"
 
 
+def test_shares_over_one_leave_what_is_said_of_the_sentence() -> None:
+    assert "[UNK]: xylophone" in said(demonstrate("the xylophone", 0.15, 0.8, 0.5))
+
+
 @pytest.mark.parametrize("tenths", range(11))
 def test_shares_that_sum_to_one_are_no_more_than_one(tenths: int) -> None:
     shown = demonstrate(SENTENCE, 0.5, tenths / 10, (10 - tenths) / 10)
@@ -146,7 +152,7 @@ def test_what_no_slider_can_give_is_an_error(settings: dict) -> None:
 
 
 def test_a_draw_without_a_target_says_how_often_that_happens() -> None:
-    shown = [demonstrate("two words", redraw=number) for number in range(200)]
+    shown = [demonstrate("the bank", redraw=number) for number in range(200)]
     empty = [one for one in shown if one.strip is not None and not any(one.strip.targets)]
     # .85 squared is .7225: of 200 draws 144.5 +- 4 x 6.3 are without a target.
     assert 119 <= len(empty) <= 170
@@ -164,16 +170,104 @@ def test_a_sentence_with_nothing_to_select_says_so(sentence: str) -> None:
 
 
 def test_of_a_long_sentence_the_first_words_are_used() -> None:
-    shown = demonstrate(" ".join(f"word{number}" for number in range(30)))
+    shown = demonstrate(" ".join(WORDS[:30]))
     assert shown.strip is not None
-    assert shown.strip.original[1:-2] == tuple(f"word{number}" for number in range(12))
+    assert shown.strip.original[1:-2] == WORDS[:12]
     assert "first 12 words" in said(shown)
+    assert "first" not in said(demonstrate(" ".join(WORDS[:12]), rate=1.0))
 
 
-def test_words_that_nobody_knows_beforehand_are_kept_as_they_are() -> None:
-    shown = demonstrate("Donaudampfschifffahrt  éclair\t銀行", rate=0.0)
+def test_a_word_that_is_not_in_the_vocabulary_is_said_to_be_unknown() -> None:
+    shown = demonstrate(
+        "the Donaudampfschifffahrtsgesellschaft reached éclair\t銀行 bank", rate=1.0, mask_share=1.0
+    )
+    assert shown.strip is None, "1.0 and the usual 0.1 are too much"
+    shown = demonstrate("the Donaudampfschifffahrtsgesellschaft reached éclair\t銀行 bank", 1.0, 1.0, 0.0)
     assert shown.strip is not None
-    assert shown.strip.original == ("[CLS]", "Donaudampfschifffahrt", "éclair", "銀行", "[SEP]", "[PAD]")
+    assert shown.strip.original == (
+        *("[CLS]", "the", "[UNK]", "reached", "[UNK]", "[UNK]", "bank"),
+        *("[SEP]", "[PAD]"),
+    )
+    assert shown.strip.targets[2] == "[UNK]"
+    assert "[UNK]: donaudampfschifffah…, éclair, 銀行." in said(shown)
+    assert f"the {len(WORDS)} words" in said(shown)
+
+
+def test_of_many_unknown_words_a_few_are_named_and_each_once() -> None:
+    remarks = " ".join(read("x1 x1 the x2 x3 x4 x5 x6").remarks)
+    assert "x1, x2, x3, x4 and 2 more" in remarks
+    assert not read("the bank rose").remarks
+
+
+def test_capitals_and_punctuation_go_and_that_is_said() -> None:
+    assert read("The bank rose.") == (("the", "bank", "rose"), ("Capitals and punctuation are left out.",))
+    assert read("the [MASK], – rose").words == ("the", "[MASK]", "rose")
+
+
+def test_the_sentences_to_choose_from_are_known_and_fit() -> None:
+    assert 3 <= len(SENTENCES) <= 4
+    assert min(len(sentence.split()) for sentence in SENTENCES) <= 3
+    for sentence in SENTENCES:
+        assert read(sentence) == (tuple(sentence.split()), ())
+        assert set(sentence.split()) <= set(WORDS)
+    assert 60 <= len(WORDS) == len(VOCABULARY) - 5
+
+
+def test_a_random_token_is_an_ordinary_word_and_any_of_them() -> None:
+    drawn = {
+        token for n in range(300) for token in strip(rate=1.0, mask_share=0, random_share=1, redraw=n).corrupted
+    }
+    # 1,500 draws from about 100 words: one of them is missed with a chance of about 100 e^-15.
+    assert drawn == {*WORDS, "[CLS]", "[SEP]", "[PAD]"}
+
+
+def test_one_token() -> None:
+    shown = demonstrate("bank", 1.0, 1.0, 0.0, draws=1)
+    assert str(shown.strip).splitlines()[2].split() == ["input", "[CLS]", "[MASK]", "[SEP]", "[PAD]"]
+    assert [(count.count, count.total) for count in shown.counts] == [(1, 1), (1, 1), (0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("draws", [1, 2, 400, 2000])
+def test_as_many_draws_are_counted_as_asked_for(draws: int) -> None:
+    shown = demonstrate(SENTENCE, 1.0, 0.0, 1.0, draws=draws)
+    assert [(count.count, count.total) for count in shown.counts] == [
+        *((5 * draws, 5 * draws), (0, 5 * draws)),
+        *((5 * draws, 5 * draws), (0, 5 * draws)),
+    ]
+    assert ("in 1 draw:" if draws == 1 else f"in {draws:,} draws:") in str(shown)
+
+
+def test_more_draws_go_on_where_fewer_stopped() -> None:
+    runs = [demonstrate(SENTENCE, 0.5, draws=draws, redraw=7) for draws in (1, 2, 3, 50, 51, 1999, 2000)]
+    assert len({run.strip for run in runs}) == 1
+    counts = [[count.count for count in run.counts] for run in runs]
+    assert all(a <= b for fewer, more in itertools.pairwise(counts) for a, b in zip(fewer, more, strict=True))
+    assert runs[0].strip is not None
+    assert counts[0][0] == sum(map(bool, runs[0].strip.targets))
+
+
+def test_a_single_draw_is_not_forced_to_select() -> None:
+    shown = [demonstrate("bank", 0.15, redraw=number, draws=1) for number in range(200)]
+    selected = sum(one.counts[0].count for one in shown)
+    assert 10 <= selected <= 50  # 30 +- 4 x 5.05
+    none = next(one for one in shown if one.counts[0].count == 0)
+    assert str(none).count("nothing to count") == 3
+
+
+@pytest.mark.parametrize("draws", [0, -1, 2001])
+def test_a_number_of_draws_that_is_not_to_be_had_is_an_error(draws: int) -> None:
+    assert MOST_DRAWS == 2000
+    with pytest.raises(ValueError, match=f"draws must be 1 to 2000, got {draws}"):
+        demonstrate(SENTENCE, draws=draws)
+
+
+def test_a_count_out_of_bounds_is_explained() -> None:
+    # One word at 0.02: of 200 first draws about four select it, 1 where 0.02 +- 0.56 are expected.
+    shown = [demonstrate("bank", 0.02, redraw=number, draws=1) for number in range(300)]
+    outside = [one for one in shown if one.counts[0].count == 1]
+    assert outside
+    assert all("OUTSIDE" in str(one) and "outside four deviations" in said(one) for one in outside)
+    assert all("OUTSIDE" not in str(one) for one in shown if one not in outside)
 
 
 def test_the_printed_strip_has_its_columns_under_one_another() -> None:
@@ -198,5 +292,8 @@ def test_the_printed_text_holds_strip_legend_counts_and_remarks() -> None:
 
 
 def test_no_widget_library_is_needed() -> None:
-    program = "import sys, bertch15.demonstrations.policy; sys.exit('ipywidgets' in sys.modules)"
+    program = (
+        "import sys, bertch15.demonstrations.policy_view, bertch15.demonstrations.visibility_view; "
+        "sys.exit('ipywidgets' in sys.modules or 'matplotlib' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -70,7 +71,7 @@ class TestConstraints:
             assert (pin.url, pin.marker, pin.extras) == (None, None, set())
 
     @pytest.mark.parametrize(
-        "declared", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["check"]], ids=str
+        "declared", [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())], ids=str
     )
     def test_they_lie_in_the_public_ranges(self, declared: str) -> None:
         requirement = Requirement(declared)

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.html
 
 ROOT = Path(__file__).parent.parent
 BUILDER = ROOT / ".ci" / "html" / "build.py"
-NOTEBOOKS = [ROOT / "notebooks" / "index.ipynb", *sorted((ROOT / "notebooks").glob("15_*.ipynb"))]
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = [
+    FOLDER / "index.ipynb",
+    *sorted(FOLDER.glob("15_*.ipynb")),
+    *sorted((FOLDER / "exercises").glob("*.ipynb")),
+]
 AXE = "4.14.1"
 WIDTHS = [400, 1400]
 FLAGS = [
@@ -28,6 +33,13 @@ FLAGS = [
     *["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
     "--host-resolver-rules=MAP * ~NOTFOUND",  # no name leads anywhere
 ]
+
+
+def page_of(notebook: Path) -> str:
+    """The stem of a notebook's page."""
+    return f"exercise_{notebook.stem}" if notebook.parent.name == "exercises" else notebook.stem
+
+
 pages = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -100,14 +112,14 @@ def squeezed(text: str) -> str:
 
 def test_every_notebook_has_a_page_and_nothing_else_has(edition: Path) -> None:
     made = {path.name for path in edition.iterdir()}
-    assert made == {f"{path.stem}.html" for path in NOTEBOOKS} | {"book.css", "STIXTwoMath-Regular.ttf"}
+    assert made == {f"{page_of(path)}.html" for path in NOTEBOOKS} | {"book.css", "STIXTwoMath-Regular.ttf"}
 
 
 @pages
 def test_the_contents_list_all_pages_in_order_and_mark_this_one(notebook: Path, edition: Path) -> None:
-    soup, names = read(edition / f"{notebook.stem}.html"), [f"{path.stem}.html" for path in NOTEBOOKS]
+    soup, names = read(edition / f"{page_of(notebook)}.html"), [f"{page_of(path)}.html" for path in NOTEBOOKS]
     assert [link["href"] for link in soup.select("nav > ol > li > a")] == names
-    assert [link["href"] for link in soup.select("[aria-current=page]")] == [f"{notebook.stem}.html"]
+    assert [link["href"] for link in soup.select("[aria-current=page]")] == [f"{page_of(notebook)}.html"]
     (title,) = soup.select("h1")
     assert soup.title
     assert soup.title.get_text().startswith(title.get_text())
@@ -115,21 +127,22 @@ def test_the_contents_list_all_pages_in_order_and_mark_this_one(notebook: Path, 
 
 @pages
 def test_links_lead_somewhere(notebook: Path, edition: Path) -> None:
-    assert link_faults(edition / f"{notebook.stem}.html") == []
+    assert link_faults(edition / f"{page_of(notebook)}.html") == []
 
 
 @pages
 def test_links_between_notebooks_are_links_between_pages(notebook: Path, edition: Path) -> None:
     sources = [cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "markdown"]
-    wanted = re.findall(r"\]\((\w+)\.ipynb\)", "\n".join(sources))
-    links = [link["href"] for link in read(edition / f"{notebook.stem}.html").select("main a[href*='.']")]
+    written = re.findall(r"\]\(([\w./]+\.ipynb)\)", "\n".join(sources))
+    wanted = [page_of((notebook.parent / path).resolve()) for path in written]
+    links = [link["href"] for link in read(edition / f"{page_of(notebook)}.html").select("main a[href*='.']")]
     assert wanted
-    assert [f"{name}.html" for name in wanted] == [link for link in links if ":" not in str(link)]
+    assert [f"{stem}.html" for stem in wanted] == [link for link in links if ":" not in str(link)]
 
 
 @pages
 def test_a_page_loads_nothing_from_outside(notebook: Path, edition: Path) -> None:
-    assert outside_faults(edition / f"{notebook.stem}.html") == []
+    assert outside_faults(edition / f"{page_of(notebook)}.html") == []
 
 
 def test_the_style_loads_the_font_alone(edition: Path) -> None:
@@ -140,7 +153,7 @@ def test_the_style_loads_the_font_alone(edition: Path) -> None:
 
 @pages
 def test_every_stored_figure_is_there_with_its_description(notebook: Path, edition: Path) -> None:
-    shown = read(edition / f"{notebook.stem}.html").select("img")
+    shown = read(edition / f"{page_of(notebook)}.html").select("img")
     stored = outputs(notebook, "image/png")
     assert len(shown) == len(stored)
     for image, output in zip(shown, stored, strict=True):
@@ -152,7 +165,7 @@ def test_every_stored_figure_is_there_with_its_description(notebook: Path, editi
 
 @pages
 def test_every_printed_line_is_there(notebook: Path, edition: Path) -> None:
-    shown = [pre.get_text() for pre in read(edition / f"{notebook.stem}.html").select(".output_stdout pre")]
+    shown = [pre.get_text() for pre in read(edition / f"{page_of(notebook)}.html").select(".output_stdout pre")]
     assert [text.rstrip("\n") for text in shown] == [out.text.rstrip("\n") for out in outputs(notebook, "stdout")]
 
 
@@ -161,7 +174,7 @@ def test_every_table_and_every_cell_of_it_is_there(notebook: Path, edition: Path
     stored = [output.data["text/markdown"] for output in outputs(notebook, "text/markdown")]
     lines = [line for text in stored if text.startswith("|") for line in text.splitlines()]
     rows = [line for line in lines if not set(line) <= set("|-: ")]
-    shown = read(edition / f"{notebook.stem}.html").select(".output_markdown tr")
+    shown = read(edition / f"{page_of(notebook)}.html").select(".output_markdown tr")
     assert len(shown) == len(rows)
     for row, line in zip(shown, rows, strict=True):
         if not set("$*_[`\\") & set(line):
@@ -172,7 +185,7 @@ def test_every_table_and_every_cell_of_it_is_there(notebook: Path, edition: Path
 
 @pages
 def test_every_formula_has_become_mathml(notebook: Path, edition: Path) -> None:
-    soup = read(edition / f"{notebook.stem}.html")
+    soup = read(edition / f"{page_of(notebook)}.html")
     assert len(soup.select("math")) == formulas(notebook)
     assert "merror" not in str(soup.select("math"))
     prose = [text for text in soup.find_all(string=True) if not text.find_parents(["pre", "code"])]
@@ -306,7 +319,7 @@ LAYOUT = """() => ({
 @pytest.mark.parametrize("width", WIDTHS)
 @pages
 def test_a_page_reads_well_without_a_network(notebook: Path, width: int, edition: Path, view: Any) -> None:
-    page = edition / f"{notebook.stem}.html"
+    page = edition / f"{page_of(notebook)}.html"
     tab, trouble = view(page, width)
     layout = tab.evaluate(LAYOUT)
     assert trouble == []
@@ -338,7 +351,7 @@ def grave(tab: Any, axe: str) -> list[str]:
     ids=lambda v: getattr(v, "stem", v),
 )
 def test_a_page_can_be_read_by_everybody(notebook: Path, width: int, edition: Path, view: Any, axe: str) -> None:
-    tab, _ = view(edition / f"{notebook.stem}.html", width)
+    tab, _ = view(edition / f"{page_of(notebook)}.html", width)
     assert grave(tab, axe) == []
 
 

@@ -128,6 +128,11 @@ def test_a_loss_is_printed_with_its_sign() -> None:
 # Running it
 
 
+def test_things_are_shared_out_evenly() -> None:
+    assert lab.shared_out((1, 2, 3, 4, 5), 2) == [(1, 3, 5), (2, 4)]
+    assert lab.shared_out((1, 2), 2) == [(1,), (2,)]
+
+
 def close(first: Replicate, second: Replicate) -> bool:
     """Say whether two replicates agree: counts and scores exactly, floats within a few last digits of float32."""
     exact = all(

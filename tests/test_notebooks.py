@@ -11,13 +11,23 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS, SOLUTIONS, EXERCISES = (
+    sorted(folder.glob("*.ipynb")) for folder in (FOLDER, FOLDER / "solutions", FOLDER / "exercises")
+)
 TEXTS = ROOT / "notebooks" / "text"
-ALLOWED_TAGS = {"try-it"}
+ALLOWED_TAGS = {"try-it", "solution-only"}
 MOST_LINES = 15
+WIDGET = "application/vnd.jupyter.widget-view+json"
 WRITTEN = {path.stem.split("_")[1] for path in NOTEBOOKS if path.stem.startswith("15_")}
 
-pages = pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda path: path.stem)
+
+def name_of(page: Path) -> str:
+    return page.relative_to(FOLDER).with_suffix("").as_posix()
+
+
+pages = pytest.mark.parametrize("page", [*NOTEBOOKS, *SOLUTIONS, *EXERCISES], ids=name_of)
+twins = pytest.mark.parametrize("page", [*NOTEBOOKS, *SOLUTIONS], ids=name_of)
 
 
 def read(page: Path) -> nbformat.NotebookNode:
@@ -38,11 +48,11 @@ def printed(cell: nbformat.NotebookNode) -> str:
 
 
 def must_print(source: str) -> bool:
-    """Whether a run of this cell gives an output: it prints at its top level, or ends in a value."""
+    """Whether a run of this cell gives an output: it prints without any condition, or ends in a value."""
     body = ast.parse(source).body
-    calls = [node for top in body if not isinstance(top, ast.FunctionDef) for node in ast.walk(top)]
+    calls = [node for top in body if not isinstance(top, ast.FunctionDef | ast.If) for node in ast.walk(top)]
     prints = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "print" for n in calls)
-    return prints or (bool(body) and isinstance(body[-1], ast.Expr))
+    return prints or (bool(body) and isinstance(body[-1], ast.Expr) and ".update(" not in ast.unparse(body[-1]))
 
 
 def twin_difference(page: Path, text: Path) -> str:
@@ -79,6 +89,8 @@ def faults(page: Path) -> list[str]:
         for output in cell.outputs:
             if output.output_type == "error" or output.get("name") == "stderr":
                 found.append(f"code cell {number} stores an error or something written to standard error")
+            if WIDGET in output.get("data", {}):
+                found.append(f"code cell {number} stores a widget, which is lost without its kernel")
             plain = output.get("data", {}).get("text/plain", "")
             if "Image object" in plain and "image/png" not in output.data:
                 found.append(f"code cell {number} lost its picture")
@@ -86,18 +98,23 @@ def faults(page: Path) -> list[str]:
                 found.append(f"code cell {number} shows a picture without a sentence for those who cannot see it")
         if re.search(r"(/home/|/root/|/Users/|/tmp/|[A-Z]:\\\\|ipykernel_\d)", printed(cell)):
             found.append(f"code cell {number} shows a path of the machine it ran on")
+        if re.search(r" at 0x[0-9a-f]{6,}", printed(cell)):
+            found.append(f"code cell {number} shows where an object stood in memory")
     return found
 
 
 def test_every_notebook_has_its_text_and_every_text_its_notebook() -> None:
     assert len(NOTEBOOKS) >= 2
     assert [page.stem for page in NOTEBOOKS] == sorted(text.stem for text in TEXTS.glob("*.md"))
+    texts = (FOLDER / "solutions" / "text").glob("*.md")
+    assert [page.stem for page in SOLUTIONS] == sorted(text.stem for text in texts)
 
 
-@pages
+@twins
 def test_notebook_and_text_agree(page: Path) -> None:
-    difference = twin_difference(page, TEXTS / f"{page.stem}.md")
-    assert not difference, f"notebook and text have parted; edit the text, then run: make notebooks\n{difference}"
+    difference = twin_difference(page, page.parent / "text" / f"{page.stem}.md")
+    target = "notebooks" if page.parent == FOLDER else "exercises"
+    assert not difference, f"notebook and text have parted; edit the text, then run: make {target}\n{difference}"
 
 
 @pages
@@ -122,7 +139,8 @@ def test_the_page_has_the_parts_that_every_page_has(page: Path) -> None:
 @pages
 def test_links_to_other_pages_lead_somewhere(page: Path) -> None:
     for cell in read(page).cells:
-        for target in re.findall(r"\]\(([^)#:]+\.ipynb)\)", cell.source):
+        text = cell.source if cell.cell_type == "markdown" else printed(cell)
+        for target in re.findall(r"\]\(([^)#:]+\.ipynb)\)", text):
             assert (page.parent / target).exists(), f"{target} is linked and does not exist"
 
 
@@ -182,7 +200,19 @@ SPOILS = {
         "standard error",
     ),
     "widget state": (lambda nb: nb.metadata.update(widgets={"state": {}}), "widget state"),
+    "a widget": (
+        lambda nb: first_printing(nb).outputs.append(
+            nbformat.v4.new_output("display_data", {WIDGET: {"model_id": "0"}, "text/plain": "a slider"})
+        ),
+        "stores a widget",
+    ),
     "another kernel": (lambda nb: nb.metadata.kernelspec.update(name="conda-env-me"), "python3"),
+    "an address": (
+        lambda nb: first_printing(nb).outputs.append(
+            nbformat.v4.new_output("stream", text="<Legend at 0x7f4695e92150>")
+        ),
+        "in memory",
+    ),
     "a machine's path": (
         lambda nb: first_printing(nb).outputs.append(nbformat.v4.new_output("stream", text="/home/me/x")),
         "path of the machine",

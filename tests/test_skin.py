@@ -78,6 +78,13 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
     assert len(widgets.widget._instances) == before
 
 
+def test_closing_twice_is_closing_once() -> None:
+    one = example()
+    one.close()
+    one.close()
+    assert one.closed
+
+
 def test_a_notebook_gets_the_widgets_and_the_text() -> None:
     bundle = example()._repr_mimebundle_()
     assert set(bundle) == {"application/vnd.jupyter.widget-view+json", "text/plain"}

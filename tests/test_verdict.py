@@ -27,6 +27,20 @@ def test_a_verdict_says_each_part_in_words() -> None:
     assert Verdict("counting", (("selected", *RIGHT),)).right
 
 
+@pytest.mark.parametrize(
+    ("right", "parts", "most", "points"), [(0, 3, 6, "0.0"), (1, 3, 4, "1.33"), (3, 3, 6, "6.0")]
+)
+def test_the_score_is_a_number_that_nbgrader_reads(right: int, parts: int, most: int, points: str) -> None:
+    verdict = Verdict("counting", (("", *RIGHT),) * right + (("", *EMPTY),) * (parts - right))
+    assert repr(verdict.score(most)) == points  # nbgrader reads what the notebook shows
+
+
+def test_a_score_never_exceeds_what_there_is_to_gain() -> None:
+    everything = Verdict("counting", (("", *RIGHT),))
+    assert everything.score(np.float64(0.666)) == 0.666  # rounded it would be .67, which nbgrader refuses
+    assert type(everything.score(np.float64(0.666))) is float
+
+
 def test_colour_is_never_alone_and_text_never_becomes_markup() -> None:
     html = MIXED._repr_html_()
     assert all(word in html for word in ("right", "not yet", "not attempted", "A &lt; B."))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bertch15 import lab
-from bertch15.fast.worker import Worker, shared_out
+from bertch15.fast.worker import Worker
 from bertch15.pretraining import Cancelled
 from bertch15.recipe import Recipe
 
@@ -33,17 +33,13 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
     return condition()
 
 
-def test_things_are_shared_out_evenly() -> None:
-    assert shared_out((1, 2, 3, 4, 5), 2) == [(1, 3, 5), (2, 4)]
-    assert shared_out((1, 2), 2) == [(1,), (2,)]
-
-
 def test_a_worker_reports_and_gives_its_result() -> None:
     worker = Worker(lab.replicates, SHORT, (6050, 6051))
     try:
         assert wait_for(lambda: worker.finished, 60)
         assert worker.result == lab.replicates(SHORT, (6050, 6051))
         assert worker.done > 0
+        assert worker.error == ""
     finally:
         worker.close()
 
@@ -51,15 +47,37 @@ def test_a_worker_reports_and_gives_its_result() -> None:
 def test_a_worker_that_fails_has_no_result_and_the_lab_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     before = processes()
     expected = lab.run(SHORT, (6050, 6051), workers=1)
-    worker = Worker(lab.replicates, SHORT, ("no seed",))
+    worker = Worker(lab.run, SHORT, ())
     assert wait_for(lambda: worker.finished, 60)
     assert worker.result is None
+    assert worker.error == "ValueError: seeds must be at least one, and distinct, got ()"
     worker.close()
     monkeypatch.setattr(sys, "executable", sys.executable + "-that-is-not-there")
     found = lab.run(SHORT, (6050, 6051), workers=2)
     for one, other in zip(found.replicates, expected.replicates, strict=True):
         assert (one.seed, one.branches, one.outcomes) == (other.seed, other.branches, other.outcomes)
     assert processes() == before
+
+
+def test_a_process_that_dies_without_a_word_leaves_no_result_and_no_error() -> None:
+    worker = Worker(lab.replicates, LONG, (6050,))
+    (child,) = (psutil.Process(pid) for pid in processes())
+    child.kill()
+    assert wait_for(lambda: worker.finished, SECOND)
+    assert (worker.result, worker.error) == (None, "")
+    worker.close()
+    assert not child.is_running()
+
+
+def test_a_process_is_over_as_soon_as_its_answer_is_there() -> None:
+    worker = Worker(lab.replicates, SHORT, (6050,))
+    try:
+        assert wait_for(lambda: worker.result is not None, 60)
+        answered = time.monotonic()
+        assert wait_for(lambda: worker.finished, 2)
+        assert time.monotonic() - answered < 0.5
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize("ending", ["answers False", "raises KeyboardInterrupt"])

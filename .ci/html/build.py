@@ -10,7 +10,7 @@ import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import nbformat
@@ -40,10 +40,11 @@ MATHML_REPAIRS = {
 
 
 class Page(NamedTuple):
-    """One page of the edition: its file's stem, its title, and its notebook."""
+    """One page of the edition: its file's stem, its title, its notebook, and the folder that links start from."""
 
     name: str
     title: str
+    folder: Path
     notebook: NotebookNode
 
 
@@ -64,12 +65,27 @@ def scrolling(element: str) -> str:
     return f'<div class="wide" tabindex="0">{element}</div>\n'
 
 
+def name_of(notebook: Path) -> str:
+    """Name a notebook's page: the edition is one flat folder, in which exercises are called so."""
+    return f"exercise_{notebook.stem}" if notebook.parent.name == "exercises" else notebook.stem
+
+
 class PageRenderer(IPythonRenderer):
-    """Markdown of a notebook as HTML of the edition: pages link to pages, formulas are MathML."""
+    """Markdown of a notebook as HTML of the edition: pages link to pages, formulas are MathML.
+
+    folder: where the notebook lies that the links start from.
+    """
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self.folder = folder
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         """Lead a link to a notebook to its page."""
-        return super().link(text, re.sub(r"^([\w.-]+)\.ipynb(?=#|$)", r"\1.html", url), title)
+        target = re.fullmatch(r"(?P<path>[\w./-]+\.ipynb)(?P<place>#.*)?", url)
+        if target:
+            url = f"{name_of((self.folder / target['path']).resolve())}.html{target['place'] or ''}"
+        return super().link(text, url, title)
 
     def heading(self, text: str, level: int, **attributes: object) -> str:
         """Name a heading as JupyterLab does, so that links to it hold in both."""
@@ -92,17 +108,20 @@ class PageRenderer(IPythonRenderer):
 class Article(HTMLExporter):
     """The cells of a notebook as HTML, without a page round them."""
 
+    folder = NOTEBOOKS
+
     @pass_context
     def markdown2html(self, context: Context, source: str) -> str:
         """Render Markdown by the edition's own renderer."""
         attachments = context.get("cell", {}).get("attachments", {})
-        return MarkdownWithMath(PageRenderer(escape=False, attachments=attachments)).render(source)
+        return MarkdownWithMath(PageRenderer(self.folder, escape=False, attachments=attachments)).render(source)
 
 
-def article(notebook: NotebookNode) -> str:
+def article(notebook: NotebookNode, folder: Path = NOTEBOOKS) -> str:
     """Give the cells of a notebook as HTML. Raises ValueError for a picture that nothing describes."""
     notebook.metadata.language_info = {"name": "python"}
     exporter = Article(template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True)
+    exporter.folder = folder
     cells, _ = exporter.from_notebook_node(notebook)
     if "No description has been provided for this image" in cells:
         raise ValueError("a figure is stored without a description in its metadata")
@@ -116,17 +135,18 @@ def read_page(path: Path) -> Page:
     heading = re.search(r"^# (.+)$", notebook.cells[0].source, re.MULTILINE)
     if heading is None:
         raise ValueError(f"{path.name} does not begin with a heading")
-    return Page(path.stem, heading[1].strip(), notebook)
+    return Page(name_of(path), heading[1].strip(), path.parent, notebook)
 
 
 def build(edition: Path) -> list[Path]:
     """Write the edition into a folder of its own, in place of the one before; give its files."""
-    pages = [read_page(path) for path in [NOTEBOOKS / "index.ipynb", *sorted(NOTEBOOKS.glob("15_*.ipynb"))]]
+    exercises = sorted((NOTEBOOKS / "exercises").glob("*.ipynb"))
+    pages = [read_page(p) for p in [NOTEBOOKS / "index.ipynb", *sorted(NOTEBOOKS.glob("15_*.ipynb")), *exercises]]
     templates = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True)
     shell = templates.get_template("page.html.j2")
     texts = {}
     for page in pages:
-        cells = article(page.notebook)
+        cells = article(page.notebook, page.folder)
         headings = re.findall(r'<h2 id="(.*?)">(.*?)</h2>', cells)
         sections = [(quote(html.unescape(name)), text) for name, text in headings]
         texts[page.name] = shell.render(page=page, pages=pages, sections=sections, article=cells)

@@ -43,6 +43,14 @@ class Verdict:
         """The share of the parts that are right, in [0, 1]."""
         return sum(state == "right" for _, state, _ in self.parts) / len(self.parts)
 
+    def score(self, most: float) -> float:
+        """Give the points gained of `most`, in [0, most], to two digits: the value that ends a graded cell.
+
+        nbgrader credits such a number as it stands. It must be a plain float: nbgrader gives full credit for any
+        other value, and refuses to grade a number above `most`.
+        """
+        return min(round(float(self.points * most), 2), float(most))
+
     def __repr__(self) -> str:
         lines = [f"{LOOK[s][0]} {name}: {s}{'. ' if says else ''}{says}" for name, s, says in self.parts]
         return "\n".join(lines)
@@ -97,7 +105,7 @@ def as_tensor(answer: Any) -> torch.Tensor:
     try:
         if isinstance(answer, torch.Tensor):
             return answer.detach().cpu()
-        return torch.as_tensor(np.asarray(answer))
+        return torch.as_tensor(np.array(answer, order="C"))  # torch takes no rows in reverse
     except (TypeError, ValueError) as error:
         raise ValueError(f"an array was expected, got {type(answer).__name__}") from error
 

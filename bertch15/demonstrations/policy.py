@@ -9,28 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from bertch15.corruption import Corruption, Count, Policy, corrupt
-from bertch15.vocabulary import SPECIALS, Vocabulary
+from bertch15.demonstrations.policy_words import SENTENCES, VOCABULARY, read
+from bertch15.vocabulary import SPECIALS
 
-SENTENCE = "the boat reached the bank and the bank approved the loan"
-
-OTHERS = (
-    "river",
-    "money",
-    "water",
-    "rose",
-    "opened",
-    "crossed",
-    "a",
-    "slowly",
-    "green",
-    "house",
-    "under",
-    "before",
-)
-"""Words that a random replacement may draw beside the sentence's own."""
-
-DRAWS = 400
-MOST_TOKENS = 12
+DRAWS, MOST_DRAWS = 400, 2000
 PADDING = 1  # one padding slot is shown, to be seen never selected
 MASKED, RANDOMISED, UNCHANGED, LEFT_ALONE, NOT_ELIGIBLE = "M", "R", "U", ".", " "
 LEGEND = "M became [MASK], R drew a token (perhaps the same), U selected but unchanged, . not selected"
@@ -66,52 +48,55 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Demonstration:
+class Outcome:
     """What a policy does to a sentence.
 
     strip: the first draw, None where the policy cannot be. counts: over all draws. remarks: in words, what is
-    wrong with the policy or with this draw; empty if nothing is.
+    wrong with the policy, the sentence or this draw; empty if nothing is. draws: how many were counted.
     """
 
     strip: Strip | None
     counts: tuple[Count, ...]
     remarks: tuple[str, ...]
+    draws: int
 
     def __str__(self) -> str:
-        parts = [str(self.strip), f"({LEGEND})", f"in {DRAWS} draws:"] if self.strip else []
+        parts = [str(self.strip), f"({LEGEND})", f"{in_draws(self.draws)}:"] if self.strip else []
         parts += map(count_line, self.counts)
         return "\n".join([*parts, *(f"! {remark}" for remark in self.remarks)])
 
 
 def demonstrate(
-    sentence: str = SENTENCE,
+    sentence: str = SENTENCES[0],
     rate: float = 0.15,
     mask_share: float = 0.8,
     random_share: float = 0.1,
     redraw: int = 0,
-) -> Demonstration:
-    """Corrupt a sentence under a policy, `DRAWS` times.
+    draws: int = DRAWS,
+) -> Outcome:
+    """Corrupt a sentence under a policy, again and again.
 
-    sentence: words parted by white space, as many as `MOST_TOKENS` are used. rate, mask_share, random_share: as
-    in `Policy`, each in [0, 1]. redraw: any whole number from 0; another number, other draws.
+    sentence: as `read` takes it. rate, mask_share, random_share: as in `Policy`, each in [0, 1]. redraw: any whole
+    number from 0; another number, other draws. draws: how many are counted, 1 to `MOST_DRAWS`; more of them go on
+    where fewer stopped, and the first, which is shown, stays.
     Shares that sum to more than 1 are no error here, for two sliders pass through such sums: a remark says so.
-    Raises ValueError for a rate or a share outside [0, 1].
+    Raises ValueError for a rate or a share outside [0, 1] and for a number of draws that is not to be had.
     """
+    if not 1 <= draws <= MOST_DRAWS:
+        raise ValueError(f"draws must be 1 to {MOST_DRAWS}, got {draws}")
+    words, remarks = read(sentence)
     if mask_share <= 1 and random_share <= 1 and mask_share + random_share > 1 + 1e-9:
-        return Demonstration(None, (), (over_one(mask_share, random_share),))
+        return Outcome(None, (), (over_one(mask_share, random_share), *remarks), draws)
     policy = Policy(rate, mask_share, random_share)
-    tokens = sentence.split()[:MOST_TOKENS]
-    vocabulary = Vocabulary.of([*tokens, *OTHERS])
-    ids = vocabulary.encode([tokens], len(tokens) + 2 + PADDING).repeat(DRAWS, 1)
-    pool = torch.arange(len(SPECIALS), len(vocabulary))
-    batch = corrupt(ids, pool, torch.Generator().manual_seed(redraw), policy)
-    remarks = [*remarks_on(policy), *remarks_on_draw(policy, batch)]
-    if len(sentence.split()) > MOST_TOKENS:
-        remarks.append(f"The sentence is long: its first {MOST_TOKENS} words are used.")
-    return Demonstration(strip_of(batch, vocabulary), counts_of(policy, batch), tuple(remarks))
+    ids = VOCABULARY.encode([words], len(words) + 2 + PADDING).repeat(MOST_DRAWS, 1)
+    pool = torch.arange(len(SPECIALS), len(VOCABULARY))
+    batch = corrupt(ids, pool, torch.Generator().manual_seed(redraw), policy)[torch.arange(draws)]
+    counts = counts_of(policy, batch)
+    remarks = (*remarks_on(policy), *remarks_on_draw(policy, batch), *remarks_on_counts(counts), *remarks)
+    return Outcome(strip_of(batch), counts, remarks, draws)
 
 
-def strip_of(batch: Corruption, vocabulary: Vocabulary) -> Strip:
+def strip_of(batch: Corruption) -> Strip:
     """Write down the first row of a corrupted batch."""
     letters = []
     for eligible, selected, masked, randomised in zip(
@@ -121,7 +106,7 @@ def strip_of(batch: Corruption, vocabulary: Vocabulary) -> Strip:
             letters.append(LEFT_ALONE if eligible else NOT_ELIGIBLE)
         else:
             letters.append(MASKED if masked else RANDOMISED if randomised else UNCHANGED)
-    original, corrupted = (tuple(vocabulary.decode(ids[0])) for ids in (batch.ids, batch.corrupted))
+    original, corrupted = (tuple(VOCABULARY.decode(ids[0])) for ids in (batch.ids, batch.corrupted))
     return Strip(original, corrupted, tuple(letters))
 
 
@@ -137,8 +122,15 @@ def counts_of(policy: Policy, batch: Corruption) -> tuple[Count, ...]:
     )
 
 
+def in_draws(draws: int) -> str:
+    """Say over how many draws the counts are."""
+    return "in 1 draw" if draws == 1 else f"in {draws:,} draws"
+
+
 def count_line(count: Count) -> str:
     """Say how many there were, how many to expect, and between which counts four deviations lie."""
+    if not count.total:
+        return f"{count.name:22} nothing to count"
     low, high = (share * count.total for share in count.bounds())
     verdict = "within" if count.within else "OUTSIDE"
     return (
@@ -183,4 +175,14 @@ def remarks_on_draw(policy: Policy, batch: Corruption) -> list[str]:
     return [
         f"This draw selected nothing and gives no target. At this rate that happens to {chance:.0%} of sentences "
         f"with {eligible} ordinary tokens."
+    ]
+
+
+def remarks_on_counts(counts: tuple[Count, ...]) -> list[str]:
+    """Say what a count outside its bounds means."""
+    if all(count.within for count in counts):
+        return []
+    return [
+        "A count lies outside four deviations. Where only a few are expected that happens now and then, and more "
+        "draws bring it back; over very many draws it would be a bug."
     ]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bertch15.figures.palette import INK
+from bertch15.figures.palette import INK, ORANGE
 
 FONT = "font-family: DejaVu Sans, Verdana, Arial, sans-serif"
 
@@ -29,6 +29,11 @@ def panel(*parts: str) -> str:
 def paragraph(text: str, style: str = "") -> str:
     """Set plain text as a paragraph."""
     return f'<p style="margin: 4px 0; {style}">{escape(text)}</p>'
+
+
+def warning(text: str) -> str:
+    """Set plain text as a paragraph that is not overlooked, with a mark of its own."""
+    return paragraph(f"! {text}", f"border-left: 4px solid {ORANGE}; padding: 2px 8px; margin-top: 6px")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

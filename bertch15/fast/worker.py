@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -26,13 +26,15 @@ SECONDS_BETWEEN_REPORTS = 0.1
 class Worker:
     """Start `function(*arguments, progress=...)` in a process; look at `done` and `finished`, then at `result`.
 
+    error: in words, what the function raised; empty if nothing, or if the process died without a word.
     function: one of the package's, by whose name the process finds it; arguments and result must be picklable.
     Whoever starts a worker closes it, finished or not.
     """
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.done = 0
-        self._answer: Any = None
+        self.error = ""
+        self._result: Any = None
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
         paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -56,11 +58,13 @@ class Worker:
         assert self._process.stdout is not None
         try:
             while True:
-                message = pickle.load(self._process.stdout)
-                if isinstance(message, int):
-                    self.done = message
+                what, value = pickle.load(self._process.stdout)
+                if what == "done":
+                    self.done = value
+                elif what == "error":
+                    self.error = value
                 else:
-                    self._answer = message
+                    self._result = value
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             pass
 
@@ -72,7 +76,7 @@ class Worker:
     @property
     def result(self) -> Any:
         """What the function returned; None if the process could not do its work."""
-        return self._answer
+        return self._result
 
     def close(self) -> None:
         """End the process, if it still runs, and wait until it is gone."""
@@ -99,23 +103,24 @@ def main() -> None:
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     work = sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(8), "big"))
     threading.Thread(target=end_with_parent, args=(sys.stdin.buffer,), daemon=True).start()
-    function, arguments = pickle.loads(work)  # this imports torch, which takes a second or more
     last = 0.0
+
+    def answer(what: str, value: Any) -> None:
+        answers.write(pickle.dumps((what, value)))
+        answers.flush()
 
     def progress(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last > SECONDS_BETWEEN_REPORTS:
             last = time.monotonic()
-            pickle.dump(done, answers)
-            answers.flush()
+            answer("done", done)
 
-    pickle.dump(function(*arguments, progress=progress), answers)
-    answers.flush()
-
-
-def shared_out(things: Sequence[Any], parts: int) -> list[tuple[Any, ...]]:
-    """Deal things into so many groups, as equal as can be, larger ones first."""
-    return [tuple(things[first::parts]) for first in range(parts)]
+    try:
+        function, arguments = pickle.loads(work)  # this imports torch, which takes a second or more
+        answer("result", function(*arguments, progress=progress))
+    except Exception as error:
+        answer("error", f"{type(error).__name__}: {error}")
+    os._exit(0)  # at once: Python would wait a second for the thread that reads standard input
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def transfer(result: LabResult) -> tuple[Figure, str]:
         f"Covered words, from scratch to pretrained: {covered} with {', '.join(str(row.budget) for row in rows)} "
         f"labels per family; uncovered words: {min(control):.3f} to {max(control):.3f} in both arms; "
         f"{wins} paired gains are positive; within and between "
-        f"cosine go from {first.initial.within:.4f} and {first.initial.between:.4f} "
+        f"cosine of seed {first.seed} go from {first.initial.within:.4f} and {first.initial.between:.4f} "
         f"to {first.after.within:.4f} and {first.after.between:.4f}."
     )
     return figure, sentence

@@ -31,7 +31,7 @@ class Demonstration:
     ) -> None:
         self.view, self.controls = view, dict(controls)
         self.picture = widgets.HTML()
-        self.text = ""
+        self.text, self.closed = "", False
         lines = [[self.controls[name] for name in row] for row in rows or [[name] for name in self.controls]]
         self.box = widgets.VBox(
             [*(widgets.HBox(line, layout={"flex_flow": "row wrap"}) for line in lines), self.picture]
@@ -70,7 +70,10 @@ class Demonstration:
         return self
 
     def close(self) -> None:
-        """Take the demonstration off the page and give its widgets back."""
+        """Take the demonstration off the page and give its widgets back; a second time does nothing."""
+        if self.closed:
+            return
+        self.closed = True
         self._observe(False)
         for widget in (*self.controls.values(), *self.box.children, self.box):
             for part in (getattr(widget, "style", None), widget.layout, widget):

@@ -1,0 +1,99 @@
+"""Exercise 6: the student's audits, tried on a gallery of sound functions and of functions with one fault each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertch15.check.calling import TooLong, call, unwritten
+from bertch15.check.gallery import Exhibit, Function
+from bertch15.check.gallery.corruption import CORRUPTION
+from bertch15.check.gallery.losses import LOSSES
+from bertch15.check.gallery.training import TRAINING
+from bertch15.check.gallery.visibility import VISIBILITY
+from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.wiring import listed
+
+Audit = Callable[[Function], Any]
+
+GALLERIES = {"corruption": CORRUPTION, "loss": LOSSES, "visibility": VISIBILITY, "training": TRAINING}
+
+
+def answered(returned: Any) -> bool | None:
+    """Read an audit's answer: True or False in any common form; None if it is neither."""
+    if isinstance(returned, torch.Tensor | np.ndarray | np.generic):
+        values = np.asarray(returned).ravel().tolist()
+        returned = values[0] if len(values) == 1 else None
+    return returned if isinstance(returned, bool) else None
+
+
+def judged(audit: Audit, exhibit: Exhibit) -> tuple[bool, str]:
+    """Let an audit judge one function: what it says, and what went wrong if it says nothing."""
+    outcome = call(audit, exhibit.new())
+    if isinstance(outcome.error, AssertionError):
+        return False, ""
+    at = "a sound function" if exhibit.sound else f"the fault “{exhibit.says}”"
+    if isinstance(outcome.error, TooLong):
+        return False, f"At {at} your audit {outcome.failed}"
+    if outcome.failed:
+        return False, f"At {at} your audit {outcome.failed}. An audit ends in True, False or a failed assertion."
+    said = answered(outcome.returned)
+    if said is None:
+        kind = type(outcome.returned).__name__
+        return False, f"At {at} your audit returned {kind}, neither True nor False. Does every way through it end?"
+    return said, ""
+
+
+def summed_up(sound: dict[str, bool], faulty: dict[str, bool]) -> str:
+    """Say in words what an audit let pass, given its answer for each exhibit; empty if all is well."""
+    answers = [*sound.values(), *faulty.values()]
+    condemned = [says for says, said in sound.items() if not said]
+    through = [says for says, said in faulty.items() if said]
+    if all(answers):
+        return f"It calls everything sound: all {len(faulty)} faults get through."
+    if not any(answers):
+        return "It calls everything faulty: an audit that condemns the sound ones too finds nothing."
+    if len(condemned) == len(sound):
+        return "It condemns every sound function. Which of your demands is none of the contract's?"
+    if len(condemned) == len(sound) - 1 and len(sound) > 2:
+        return (
+            f"It lets one sound function pass and condemns {len(condemned)} that keep the contract too. Compare "
+            "with what was promised, and not with how one function happens to draw or compute."
+        )
+    if condemned:
+        return f"It condemns a sound function: {condemned[0]}. It keeps the contract; what do you ask beyond it?"
+    return f"{len(through)} of {len(faulty)} faults get through: {listed(through)}." if through else ""
+
+
+@careful
+def tried(kind: str, audit: Audit) -> Part:
+    """Try one audit on the gallery of its kind."""
+    if unwritten(audit):
+        return EMPTY
+    if not callable(audit):
+        return wrong(f"A function was expected, got {type(audit).__name__}.")
+    said: dict[bool, dict[str, bool]] = {True: {}, False: {}}
+    for exhibit in GALLERIES[kind].exhibits:
+        answer, problem = judged(audit, exhibit)
+        if problem:
+            return wrong(problem)
+        said[exhibit.sound][exhibit.says] = answer
+    says = summed_up(said[True], said[False])
+    return wrong(says) if says else RIGHT
+
+
+def audit(
+    corruption: Audit | None = None,
+    loss: Audit | None = None,
+    visibility: Audit | None = None,
+    training: Audit | None = None,
+) -> Verdict:
+    """Try the audits of exercise 6; those that are not given are left out.
+
+    An audit gets one function of its kind and returns True if it is sound; False, or an AssertionError, if it is
+    not. Global streams are seeded before each call and put back after it, so that a verdict does not change.
+    """
+    given = {"corruption": corruption, "loss": loss, "visibility": visibility, "training": training}
+    asked = {kind: answer for kind, answer in given.items() if answer is not None} or given
+    return Verdict("audit", tuple((kind, *tried(kind, answer)) for kind, answer in asked.items()))  # type: ignore[arg-type]

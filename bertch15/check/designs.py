@@ -1,0 +1,102 @@
+"""Pretraining with a head of one's own, and ways to guard the control rows under a decoder that is tied whole."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertch15.language import Language
+from bertch15.pretraining import (
+    Pretrained,
+    Progress,
+    copy_state,
+    new_encoder,
+    new_head,
+    new_optimiser,
+    question_loss,
+    questions,
+    report,
+    reproducible,
+    seeded,
+)
+from bertch15.recipe import Recipe
+
+MakeHead = Callable[[Recipe], nn.Module]
+
+GUARDS = (
+    "zero the gradient",
+    "zero the gradient, with weight decay",
+    "zero the gradient from the third update on",
+    "zero the gradient after the step",
+    "put the rows back after the step",
+)
+"""What somebody may do to the control rows at each update, while all rows are tied. All use Adam."""
+
+
+def pretrain_with(
+    make_head: MakeHead, recipe: Recipe, seed: int, progress: Progress | None = None
+) -> tuple[Pretrained, Any]:
+    """Run the plain loop of `bertch15.pretraining.pretrain` with another head; give the run and the trained head.
+
+    The head is called as head(hidden (M, d), embedding (V, d)) and gives logits (M, V).
+    """
+    with reproducible():
+        with seeded(seed):
+            encoder = new_encoder(recipe)
+            head: Any = make_head(recipe)
+        scratch = copy_state(encoder)
+        parameters = [*encoder.parameters(), *head.parameters()]
+        optimiser = new_optimiser(recipe, parameters)
+        losses, branches, eligible = [], [], []
+        for step, question in enumerate(questions(recipe, recipe.language(), seed), start=1):
+            loss = question_loss(encoder, head, question)
+            optimiser.zero_grad()
+            loss.backward()
+            if recipe.clip is not None:
+                nn.utils.clip_grad_norm_(parameters, recipe.clip)
+            optimiser.step()
+            losses.append(loss.item())
+            branches.append(question.branches)
+            eligible.append(question.eligible)
+            report(progress, step, recipe.updates)
+    counts = torch.tensor(branches, dtype=torch.int64).reshape(-1, 3), torch.tensor(eligible, dtype=torch.int64)
+    states = scratch, copy_state(encoder), copy_state(head)
+    return Pretrained(recipe, seed, *states, torch.tensor(losses), *counts, {}), head
+
+
+def control_rows(language: Language) -> Tensor:
+    """Give the ids of the words that occur in no sentence, as far as there are any."""
+    words = [word for family in language.uncovered for word in family]
+    ids = torch.tensor([language.vocabulary.id(word) for word in words])
+    return ids[~torch.isin(ids, language.pool)]
+
+
+@cache
+def guard_keeps(guard: str) -> bool:
+    """Run a few updates with all rows tied under a guard; say whether the control rows stay, bit for bit."""
+    decay = 0.01 if "decay" in guard else 0.0
+    recipe = replace(
+        Recipe(), decoder="tied", updates=4, optimiser="adamw" if decay else "adam", weight_decay=decay
+    )
+    language = recipe.language()
+    controls = control_rows(language)
+    with reproducible():
+        with seeded(6050):
+            encoder, head = new_encoder(recipe), new_head(recipe)
+        table = encoder.token_embedding.weight
+        before = table.detach()[controls].clone()
+        optimiser = new_optimiser(recipe, [*encoder.parameters(), *head.parameters()])
+        for step, question in enumerate(questions(recipe, language, 6050), start=1):
+            optimiser.zero_grad()
+            question_loss(encoder, head, question).backward()
+            assert table.grad is not None
+            if "after" not in guard and (step >= 3 or "third" not in guard):
+                table.grad[controls] = 0.0
+            optimiser.step()
+            table.grad[controls] = 0.0
+            if "put the rows back" in guard:
+                table.data[controls] = before
+    return torch.equal(table.detach()[controls], before)

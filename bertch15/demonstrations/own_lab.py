@@ -1,0 +1,213 @@
+"""The lab under the reader's own policy: what is to be run, and the reader's result beside the chapter's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bertch15.corruption import Policy
+from bertch15.demonstrations.view import View, label, panel, paragraph, picture, table
+from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
+from bertch15.lab import ARMS, LabResult, Row, updates_of
+from bertch15.recipe import Recipe
+
+NUMBERS = ("no", "one", "two", "three", "four", "five")
+HEAD = (
+    "labels per family",
+    "whose",
+    "scratch covered",
+    "MLM covered",
+    "gain",
+    "wins",
+    "scratch uncovered",
+    "MLM uncovered",
+)
+ADAPTATION_WEIGHS = 0.15
+"""How long an update of the adaptation takes, measured in updates of the pretraining."""
+LEFT, TOP, HEIGHT, WIDTH = 52.0, 30.0, 200.0, 190.0  # of the picture: where it begins, and one budget's width
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the controls ask for.
+
+    recipe, seeds: of the run. complaint: in words, why this cannot be run; empty if it can.
+    """
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    complaint: str = ""
+
+    @property
+    def total(self) -> int:
+        """The updates of all replicates together, as the lab counts them."""
+        return len(self.seeds) * updates_of(self.recipe)
+
+    def share(self, done: int) -> float:
+        """Say how much of the work is done after so many updates, in [0, 1]: those of pretraining come first."""
+        pretraining = len(self.seeds) * self.recipe.updates
+        weighed = min(done, pretraining) + ADAPTATION_WEIGHS * max(0, done - pretraining)
+        return min(1.0, weighed / (pretraining + ADAPTATION_WEIGHS * (self.total - pretraining)))
+
+
+def make_plan(
+    chapter: LabResult,
+    rate: float,
+    mask_share: float,
+    random_share: float,
+    updates: int,
+    labels: Sequence[int],
+    seeds: int,
+) -> Plan:
+    """Change the chapter's recipe by what the controls say; the first so many of the chapter's seeds run it.
+
+    rate and shares: as in `Policy`, to two decimals. labels: the budgets, in labelled words per family.
+    A policy that teaches nothing, or that there cannot be, gives the chapter's own policy and a complaint.
+    """
+    rate, mask_share, random_share = (round(share, 2) for share in (rate, mask_share, random_share))
+    recipe = replace(chapter.recipe, updates=updates, budgets=tuple(labels))
+    chosen = tuple(one.seed for one in chapter.replicates[:seeds])
+    if mask_share + random_share > 1 + 1e-9:
+        complaint = (
+            f"[MASK] {mask_share:.0%} and random {random_share:.0%} make {mask_share + random_share:.0%} of the "
+            "selected positions, more than there are: lower one of the two."
+        )
+        return Plan(recipe, chosen, complaint)
+    if rate == 0:
+        complaint = (
+            "At rate 0 no position is selected: there is no loss, nothing moves, and both arms would start from "
+            "one and the same encoder. Raise the rate."
+        )
+        return Plan(recipe, chosen, complaint)
+    policy = replace(recipe.policy, rate=rate, mask_share=mask_share, random_share=random_share)
+    return Plan(replace(recipe, policy=policy), chosen)
+
+
+def policy_in_words(policy: Policy) -> str:
+    """Say how many positions are selected and what becomes of them, the rest included."""
+    return (
+        f"select {policy.rate:.0%}; of these {policy.mask_share:.0%} [MASK], {policy.random_share:.0%} random, "
+        f"{policy.unchanged_share:.0%} unchanged"
+    )
+
+
+def seeds_in_words(seeds: Sequence[int]) -> str:
+    """Count the seeds; name one that is alone."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    return f"{NUMBERS[len(seeds)] if len(seeds) < len(NUMBERS) else len(seeds)} seeds"
+
+
+def run_in_words(recipe: Recipe, seeds: Sequence[int]) -> str:
+    """Say what a run is made of."""
+    return f"{policy_in_words(recipe.policy)}; {recipe.updates} updates; {seeds_in_words(seeds)}"
+
+
+def of_seeds(result: LabResult, seeds: Sequence[int]) -> LabResult:
+    """Give a result for some of its seeds alone, so that a run of one seed is compared with the same seed."""
+    return replace(result, replicates=tuple(one for one in result.replicates if one.seed in seeds))
+
+
+def seeds_of(result: LabResult) -> tuple[int, ...]:
+    """Give the seeds of a result's replicates, in order."""
+    return tuple(one.seed for one in result.replicates)
+
+
+def beside(chapter: LabResult, mine: LabResult | None) -> list[tuple[str, Row | None]]:
+    """Pair the rows budget by budget: the chapter's, over the reader's seeds, then the reader's.
+
+    A budget that the reader did not run, or None for a result that is not there yet, has the row None.
+    """
+    own = {row.budget: row for row in mine.rows} if mine else {}
+    compared = of_seeds(chapter, seeds_of(mine)) if mine else chapter
+    return [pair for row in compared.rows for pair in (("chapter", row), ("yours", own.get(row.budget)))]
+
+
+def own_lab_view(chapter: LabResult, mine: LabResult | None, plan: Plan) -> View:
+    """Show what is asked for, and below it the reader's last result, if there is one, beside the chapter's.
+
+    The chapter's numbers are those of the reader's seeds. Neither result is changed.
+    """
+    asked = f"! {plan.complaint}" if plan.complaint else f"asked for: {run_in_words(plan.recipe, plan.seeds)}"
+    shown = of_seeds(chapter, seeds_of(mine)) if mine else chapter
+    notes = [f"chapter: {run_in_words(shown.recipe, seeds_of(shown))}"]
+    lines = [asked, *notes, *map(str, shown.rows)]
+    if mine:
+        notes.append(f"yours: {run_in_words(mine.recipe, seeds_of(mine))}")
+        lines += [notes[-1], *map(str, mine.rows)]
+    else:
+        notes.append("yours: not run yet")
+        lines.append(notes[-1])
+    pairs, ran = beside(chapter, mine), mine is not None
+    rows = [cells(whose, row, shown.recipe.budgets[n // 2], ran) for n, (whose, row) in enumerate(pairs)]
+    style = "font-weight: bold" if plan.complaint else ""
+    parts = [paragraph(asked.removeprefix("! "), style), *map(paragraph, notes), table(HEAD, rows)]
+    return View(panel(*parts, draw_pairs(pairs, shown.recipe.budgets, "\n".join(lines[1:]))), "\n".join(lines))
+
+
+def cells(whose: str, row: Row | None, budget: int, ran: bool) -> tuple[str, ...]:
+    """Set one row of the table; of a row that is not there, say why."""
+    if row is None:
+        return (str(budget), whose, "not asked for" if ran else "not run yet", *[""] * 5)
+    numbers = [f"{row.covered[arm]:.3f}" for arm in ARMS]
+    control = [f"{row.uncovered[arm]:.3f}" for arm in ARMS]
+    return (str(budget), whose, *numbers, f"{row.delta:+.3f}", f"{row.wins}/{len(row.gains)}", *control)
+
+
+def draw_pairs(pairs: Sequence[tuple[str, Row | None]], budgets: Sequence[int], says: str) -> str:
+    """Draw the accuracies, budget by budget: the chapter's, and on the right of them the reader's."""
+    right = LEFT + WIDTH * len(budgets)
+    shapes = [*key(), f'<line x1="{LEFT:g}" x2="{LEFT:g}" y1="{TOP:g}" y2="{TOP + HEIGHT:g}" stroke="{GREY}"/>']
+    for tick, name in ((0.0, "0"), (0.5, "chance 0.5"), (1.0, "1")):
+        y, dashes = height_of(tick), "3 4" if tick == 0.5 else "none"
+        ends = f'x1="{LEFT:g}" x2="{right:g}" y1="{y:g}" y2="{y:g}"'
+        shapes.append(f'<line {ends} stroke="{GREY}" stroke-dasharray="{dashes}"/>')
+        shapes.append(label(LEFT - 6, y + 4, name.split()[-1], 11, "end"))
+        if tick == 0.5:
+            shapes.append(label(right + 6, y + 4, "chance", 11, "start"))
+    for number, (whose, row) in enumerate(pairs):
+        middle = LEFT + WIDTH * (number // 2) + WIDTH * (0.36 if number % 2 == 0 else 0.78)
+        shapes.append(label(middle, TOP + HEIGHT + 16, whose, 11))
+        if row is not None:
+            shapes += draw_row(middle, row)
+        if number % 2 == 0:
+            words = f"{budgets[number // 2]} per family"
+            shapes.append(label(LEFT + WIDTH * (number // 2 + 0.57), TOP + HEIGHT + 34, words))
+    return picture(right + 60, TOP + HEIGHT + 42, says, shapes)
+
+
+def height_of(accuracy: float) -> float:
+    """Place an accuracy in [0, 1] in the picture."""
+    return TOP + HEIGHT * (1 - accuracy)
+
+
+def draw_row(middle: float, row: Row) -> list[str]:
+    """Draw one row: covered words filled on the left, uncovered words hollow on the right of its middle."""
+    shapes = []
+    for words, x in ((row.covered, middle - 12), (row.uncovered, middle + 14)):
+        filled = words is row.covered
+        before, after = (height_of(words[arm]) for arm in ARMS)
+        if filled:
+            ends = f'x1="{x:g}" x2="{x:g}" y1="{before:.1f}" y2="{after:.1f}"'
+            shapes.append(f'<line {ends} stroke="{INK}" stroke-width="1.5"/>')
+            shapes.append(label(x - 8, (before + after) / 2 + 4, f"{row.delta:+.3f}", 11, "end"))
+        shapes.append(dot("scratch", x, before, filled))
+        shapes.append(dot("pretrained", x, after, filled))
+    return shapes
+
+
+def dot(arm: str, x: float, y: float, filled: bool) -> str:
+    """Draw one arm's accuracy: scratch an orange square, pretrained a blue circle, hollow for uncovered words."""
+    colour = ORANGE if arm == "scratch" else BLUE
+    look = f'fill="{colour if filled else "none"}" stroke="{colour}" stroke-width="2"'
+    if arm == "scratch":
+        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" {look}/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" {look}/>'
+
+
+def key() -> list[str]:
+    """Say what the marks stand for."""
+    shapes, x = [], LEFT + 6
+    for arm in ARMS:
+        for filled, words in ((True, "covered"), (False, "uncovered")):
+            shapes += [dot(arm, x, 10, filled), label(x + 9, 14, f"{arm}, {words}", 11, "start")]
+            x += 142
+    return shapes

@@ -1,0 +1,21 @@
+"""The demonstration of 15.7: span corruption, and the same sentence as BERT and GPT see it."""
+
+from bertch15.demonstrations.spans import SENTENCES, span_view
+from bertch15.sliders.skin import Demonstration, choice, slider, whole
+
+
+def span_corruption() -> Demonstration:
+    """Give the demonstration of span corruption.
+
+    Its controls: sentence, density (in [0, 1]), mean_span (1 to 10), redraw (0 to 100).
+    """
+    named = [(f"{len(sentence.split())} words: {sentence}", sentence) for sentence in SENTENCES]
+    controls = {
+        "sentence": choice("sentence", named, SENTENCES[0]),
+        "density": slider("density", 0.15, 0.0, 1.0, 0.05),
+        "mean_span": slider("mean span length", 3.0, 1.0, 10.0, 0.5),
+        "redraw": whole("redraw", 0, 0, 100),
+    }
+    for name, control in controls.items():
+        control.layout.width = "42em" if name == "sentence" else "30em"
+    return Demonstration(span_view, controls, [["sentence"], ["density", "mean_span"], ["redraw"]])

@@ -1,0 +1,22 @@
+"""The visibility explorer under sliders: a skin over `bertch15.demonstrations.visibility_view`."""
+
+import ipywidgets as widgets
+
+from bertch15.demonstrations.visibility import reading
+from bertch15.demonstrations.visibility_view import visibility_view
+from bertch15.sliders.skin import WIDE, Demonstration, choice
+
+
+def visibility_explorer() -> Demonstration:
+    """Give the visibility explorer.
+
+    Its controls: query (a position, 0 to 5), kind ("full" or "causal"), padding_closed (True or False).
+    """
+    positions = [(f"{position} {token}", position) for position, token in enumerate(reading(0).tokens)]
+    controls = {
+        "query": widgets.SelectionSlider(options=positions, value=2, description="query", style=WIDE),
+        "kind": choice("visibility", ["full", "causal"], "full"),
+        "padding_closed": choice("padding keys", [("closed", True), ("open", False)], True),
+    }
+    controls["query"].layout.width = "30em"
+    return Demonstration(visibility_view, controls, [["query"], ["kind", "padding_closed"]])
