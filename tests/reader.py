@@ -44,7 +44,8 @@ ASK = """async code => {
 
 SCROLL = """async source => {
     const notebook = window.jupyterapp.shell.currentWidget.content;
-    const place = notebook.widgets.findIndex(cell => new RegExp(source, 'm').test(cell.model.sharedModel.getSource()));
+    const asked = new RegExp(source, 'm');
+    const place = notebook.widgets.findIndex(cell => asked.test(cell.model.sharedModel.getSource()));
     if (place < 0) return null;
     await notebook.scrollToItem(place, 'start', 0);
     notebook.activeCellIndex = place;
@@ -52,8 +53,9 @@ SCROLL = """async source => {
 }"""
 OUTPUTS = """source => {
     const cells = window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model);
-    const asked = cells.filter(cell => new RegExp(source, 'm').test(cell.sharedModel.getSource()));
-    return asked.flatMap(cell => cell.toJSON().outputs || []);
+    const asked = new RegExp(source, 'm');
+    const meant = cells.filter(cell => asked.test(cell.sharedModel.getSource()));
+    return meant.flatMap(cell => cell.toJSON().outputs || []);
 }"""
 TRUSTED = "() => window.jupyterapp.shell.currentWidget.content.widgets.some(cell => cell.model.trusted)"
 SAME = """([picture, html]) => {

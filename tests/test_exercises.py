@@ -209,6 +209,7 @@ def test_the_teachers_page_quotes_what_the_check_says(text: Path) -> None:
 def test_nbgrader_is_told_what_stands_for_an_answer_and_what_is_left_out() -> None:
     told = (SOLUTIONS / "nbgrader_config.py").read_text(encoding="utf-8").splitlines()
     assert f'c.ClearSolutions.code_stub = {{"python": "{exercises.STUB}"}}' in told
+    assert any(line.startswith(f"c.Execute.timeout = {notebooks.CELL_SECONDS} ") for line in told)
     assert f'c.TagRemovePreprocessor.remove_cell_tags = ["{exercises.TEACHERS_TAG}"]' in told
 
 

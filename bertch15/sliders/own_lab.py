@@ -61,7 +61,7 @@ class OwnLab(Demonstration):
     def __init__(self, chapter: LabResult) -> None:
         self.chapter = chapter
         self.mine: LabResult | None = None
-        self.status, self.closed = HINT, False
+        self.status = HINT
         self._lock = threading.RLock()
         self._run: Run | None = None
         self.start_button = widgets.Button(description="Start", button_style="primary")
@@ -118,7 +118,6 @@ class OwnLab(Demonstration):
                 return
             if self._run is not None:
                 self.stop()
-            self.closed = True
             for widget in (self.start_button, self.stop_button, self.bar, self.message):
                 for part in (widget.style, widget.layout, widget):
                     part.close()

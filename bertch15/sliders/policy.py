@@ -25,7 +25,7 @@ def mask_policy() -> Demonstration:
         "random_share": slider("random share", 0.1, 0.0, 1.0, 0.05),
         "draws": whole("draws counted", DRAWS, 1, MOST_DRAWS),
     }
-    for name, control in controls.items():
-        control.layout.width = "44em" if name in ("sentence", "own") else "30em"
+    for name in ("sentence", "own"):
+        controls[name].layout.width = "44em"
     rows = [["sentence"], ["own"], ["rate", "redraw"], ["mask_share", "random_share"], ["draws"]]
     return Demonstration(policy_view, controls, rows)

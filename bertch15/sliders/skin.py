@@ -13,6 +13,8 @@ import ipywidgets as widgets
 from bertch15.demonstrations.view import View, panel
 
 WIDE = {"description_width": "11em"}
+WIDTH = {"width": "30em"}
+"""The style and the layout of a control: room for its name, and for a track that can be aimed at."""
 
 
 class Demonstration:
@@ -105,15 +107,15 @@ class Demonstration:
 def slider(label: str, value: float, low: float, high: float, step: float) -> widgets.FloatSlider:
     """Make a slider that reports every step on the way."""
     return widgets.FloatSlider(
-        value, min=low, max=high, step=step, description=label, readout_format=".2f", style=WIDE
+        value, min=low, max=high, step=step, description=label, readout_format=".2f", style=WIDE, layout=WIDTH
     )
 
 
 def whole(label: str, value: int, low: int, high: int, step: int = 1) -> widgets.IntSlider:
     """Make a slider over whole numbers."""
-    return widgets.IntSlider(value, min=low, max=high, step=step, description=label, style=WIDE)
+    return widgets.IntSlider(value, min=low, max=high, step=step, description=label, style=WIDE, layout=WIDTH)
 
 
 def choice(label: str, options: Sequence[Any], value: Any) -> widgets.Dropdown:
     """Make a list of which one is chosen: options as values, or as pairs of a name and a value."""
-    return widgets.Dropdown(options=options, value=value, description=label, style=WIDE)
+    return widgets.Dropdown(options=options, value=value, description=label, style=WIDE, layout=WIDTH)

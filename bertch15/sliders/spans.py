@@ -16,6 +16,5 @@ def span_corruption() -> Demonstration:
         "mean_span": slider("mean span length", 3.0, 1.0, 10.0, 0.5),
         "redraw": whole("redraw", 0, 0, 100),
     }
-    for name, control in controls.items():
-        control.layout.width = "42em" if name == "sentence" else "30em"
+    controls["sentence"].layout.width = "42em"
     return Demonstration(span_view, controls, [["sentence"], ["density", "mean_span"], ["redraw"]])

@@ -4,7 +4,7 @@ import ipywidgets as widgets
 
 from bertch15.demonstrations.visibility import reading
 from bertch15.demonstrations.visibility_view import visibility_view
-from bertch15.sliders.skin import WIDE, Demonstration, choice
+from bertch15.sliders.skin import WIDE, WIDTH, Demonstration, choice
 
 
 def visibility_explorer() -> Demonstration:
@@ -14,9 +14,10 @@ def visibility_explorer() -> Demonstration:
     """
     positions = [(f"{position} {token}", position) for position, token in enumerate(reading(0).tokens)]
     controls = {
-        "query": widgets.SelectionSlider(options=positions, value=2, description="query", style=WIDE),
+        "query": widgets.SelectionSlider(
+            options=positions, value=2, description="query", style=WIDE, layout=WIDTH
+        ),
         "kind": choice("visibility", ["full", "causal"], "full"),
         "padding_closed": choice("padding keys", [("closed", True), ("open", False)], True),
     }
-    controls["query"].layout.width = "30em"
     return Demonstration(visibility_view, controls, [["query"], ["kind", "padding_closed"]])
