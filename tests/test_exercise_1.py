@@ -249,7 +249,7 @@ def test_counts_may_come_in_any_form(answer: Any) -> None:
         ("cells", (33, ...), "full count is still to be given"),
         ("cells", {"causal": 33}, "full count is still to be given"),
         ("cells", (33,), "Two counts are asked for"),
-        ("cells", 33, "could not be read"),
+        ("cells", 33, "Two counts are asked for"),
         ("cells", (34, 48), "Count row by row"),
         ("cells of real queries", (33, 36), "only real queries are asked for"),
         ("cells of real queries", (21, 48), "only real queries are asked for"),
@@ -319,7 +319,8 @@ def test_a_letter_wants_a_sentence(sentence: Any) -> None:
     for name, letter in (("neighbours", " C "), ("leak", "A")):
         assert "in a sentence of your own" in part(name, letter, **{f"{name} because": sentence})[1]
         assert part(name, letter, **{f"{name} because": SAID})[0] == "right"
-    assert "Choose one of" in part("leak", "e")[1]
+    for letter in ("e", "", "ab"):
+        assert "Choose one of" in part("leak", letter)[1]
 
 
 @pytest.mark.parametrize("answers", [5, "c", [CAUSAL], CAUSAL_ARRAY])

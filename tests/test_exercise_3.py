@@ -239,6 +239,10 @@ def ignores_padding_only(dense, ids, selected, loss):
     assert abs(loss - F.cross_entropy(dense.flatten(0, 1), ids.flatten(), ignore_index=PAD)) < 5e-6
 
 
+def undecided(ids, selected):
+    assert (selected & (ids == CLS)) == False  # noqa: E712
+
+
 def always(*arguments):
     raise AssertionError
 
@@ -250,8 +254,8 @@ def endless(*arguments):
 
 WRONG = [
     ("shapes", axes_only, "14 of 20 faults get through: "),
-    ("shapes", by_hidden, "1 of 20 faults get through: hidden states and `selected`"),
-    ("shapes", with_each_other, "faults get through: logits and targets one row too few, alike"),
+    ("shapes", by_hidden, "1 of 20 faults gets through: hidden states and `selected`"),
+    ("shapes", with_each_other, "faults gets through: logits and targets one row too few, alike"),
     ("shapes", no_kinds, "which index sentences"),
     ("shapes", no_kinds, "targets as floating-point numbers"),
     ("shapes", apart_by_size, "condemns a sound batch (B=6, T=6"),
@@ -261,6 +265,7 @@ WRONG = [
     ("shapes", always, "It condemns every batch"),
     ("shapes", shapes_as_answer, "returned a bool. An assertion raises"),
     ("shapes", shapes_by_torch, "raised IndexError"),
+    ("specials", undecided, "Nothing is wrong there."),
     ("shapes", shapes_by_torch, "Assert first what the next line relies on"),
     ("shapes", other_error, "raised ValueError: logits"),
     ("shapes", 5, "A function was expected, got int"),
@@ -270,12 +275,12 @@ WRONG = [
     ("rows", rows_by_column, "sentence by sentence, left to right"),
     ("specials", specials_by_size, "condemns a batch that selects [UNK]"),
     ("specials", first_column, "[PAD] selected"),
-    ("specials", frame_by_place, "1 of 5 faults get through: the [SEP] between two sentences selected"),
+    ("specials", frame_by_place, "1 of 5 faults gets through: the [SEP] between two sentences selected"),
     ("specials", all_for_any, "[CLS] selected"),
     ("specials", must_select, "a batch may select nothing"),
     ("losses", exactly, "last digits of float32"),
     ("losses", roughly, "a loss wrong in its fourth digit"),
-    ("losses", nan_passes, "1 of 9 faults get through: a loss that is not a number"),
+    ("losses", nan_passes, "1 of 9 faults gets through: a loss that is not a number"),
     ("losses", mean_of_nothing, "of nothing selected the loss is 0"),
     ("losses", skips_nothing, "a loss that is not a number (with B=3, T=6, d=4, V=9, M=0)"),
     ("losses", ignores_padding_only, "It condemns every batch"),

@@ -376,23 +376,23 @@ WRONG = [
     (
         "corruption",
         unpadded_corruption,
-        "1 of 13 faults get through: padding selected (does your batch hold any?)",
+        "1 of 13 faults gets through: padding selected (does your batch hold any?)",
     ),
-    ("corruption", whole_pool, "1 of 13 faults get through: control words"),
+    ("corruption", whole_pool, "1 of 13 faults gets through: control words"),
     ("corruption", too_narrow, "that keep the contract too"),
     ("corruption", always_changed, "It condemns every sound function"),
     ("corruption", one_call, "everything sound"),
-    ("loss", unpadded_loss, "1 of 11 faults get through: padding counted"),
-    ("loss", never_nothing, "1 of 11 faults get through: no number where nothing is selected"),
+    ("loss", unpadded_loss, "1 of 11 faults gets through: padding counted"),
+    ("loss", never_nothing, "1 of 11 faults gets through: no number where nothing is selected"),
     ("loss", last_digits, "condemns"),
     ("loss", value_only, "every ordinary position scored"),
     ("visibility", unpadded_visibility, "padding left open (does your batch hold any?)"),
     (
         "visibility",
         one_sentence,
-        "1 of 10 faults get through: the padding of the first sentence taken for that of all",
+        "1 of 10 faults gets through: the padding of the first sentence taken for that of all",
     ),
-    ("visibility", no_masks, "1 of 10 faults get through: [MASK] closed to its neighbours"),
+    ("visibility", no_masks, "1 of 10 faults gets through: [MASK] closed to its neighbours"),
     ("visibility", count_open, "noughts and ones"),
     ("visibility", stored_alike, "It condemns a sound function"),
     ("visibility", silent, "returned NoneType, neither True nor False"),
@@ -463,6 +463,24 @@ def test_a_meddling_audit_harms_nothing_and_no_later_audit() -> None:
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
     assert not any("visited" in exhibit.new().__dict__ for _, exhibit in EXHIBITS)
+
+
+@pytest.mark.parametrize(("kind", "arguments"), [("corruption", (POOL, seed(1))), ("training", ())])
+def test_what_a_fault_writes_into_is_put_back(kind: str, arguments: tuple[Any, ...]) -> None:
+    ids, written = IDS[:64].clone(), []
+
+    def trusting(candidate):
+        if kind == "corruption":
+            candidate(ids, *arguments)
+            candidate(ids, *arguments)
+        else:
+            candidate(new_model(), ids, drawn(5), 2)
+        written.append(not torch.equal(ids, IDS[:64]))
+        return True
+
+    assert "everything sound" in told(kind, trusting)[1]
+    assert sum(written) == 1  # a fault that nobody put back would show at all later ones
+    assert torch.equal(ids, IDS[:64])
 
 
 def test_a_verdict_does_not_change() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bertch15.check.calling import TooLong, call, unwritten
 from bertch15.check.gallery import Exhibit, Function
@@ -13,7 +14,7 @@ from bertch15.check.gallery.losses import LOSSES
 from bertch15.check.gallery.training import TRAINING
 from bertch15.check.gallery.visibility import VISIBILITY
 from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
-from bertch15.check.wiring import listed
+from bertch15.check.wiring import let_through
 
 Audit = Callable[[Function], Any]
 
@@ -22,15 +23,31 @@ GALLERIES = {"corruption": CORRUPTION, "loss": LOSSES, "visibility": VISIBILITY,
 
 def answered(returned: Any) -> bool | None:
     """Read an audit's answer: True or False in any common form; None if it is neither."""
-    if isinstance(returned, torch.Tensor | np.ndarray | np.generic):
+    if isinstance(returned, Tensor | np.ndarray | np.generic):
         values = np.asarray(returned).ravel().tolist()
         returned = values[0] if len(values) == 1 else None
     return returned if isinstance(returned, bool) else None
 
 
+def observed(function: Function, changed: list[tuple[Tensor, Tensor]]) -> Function:
+    """Wrap a function: each call adds the tensors that it wrote into to `changed`, with what they held before."""
+
+    def candidate(*arguments: Any) -> Any:
+        held = [(given, given.detach().clone()) for given in arguments if isinstance(given, Tensor)]
+        try:
+            return function(*arguments)
+        finally:
+            changed.extend((given, before) for given, before in held if not torch.equal(given, before))
+
+    return candidate
+
+
 def judged(audit: Audit, exhibit: Exhibit) -> tuple[bool, str]:
     """Let an audit judge one function: what it says, and what went wrong if it says nothing."""
-    outcome = call(audit, exhibit.new())
+    changed: list[tuple[Tensor, Tensor]] = []
+    outcome = call(audit, observed(exhibit.new(), changed))
+    for given, before in reversed(changed):  # the notebook goes on working with what a fault has written into
+        given.detach().copy_(before)
     if isinstance(outcome.error, AssertionError):
         return False, ""
     at = "a sound function" if exhibit.sound else f"the fault “{exhibit.says}”"
@@ -41,7 +58,8 @@ def judged(audit: Audit, exhibit: Exhibit) -> tuple[bool, str]:
     said = answered(outcome.returned)
     if said is None:
         kind = type(outcome.returned).__name__
-        return False, f"At {at} your audit returned {kind}, neither True nor False. Does every way through it end?"
+        ends = "Does every way through it end in one of them?"
+        return False, f"At {at} your audit returned {kind}, neither True nor False. {ends}"
     return said, ""
 
 
@@ -63,7 +81,7 @@ def summed_up(sound: dict[str, bool], faulty: dict[str, bool]) -> str:
         )
     if condemned:
         return f"It condemns a sound function: {condemned[0]}. It keeps the contract; what do you ask beyond it?"
-    return f"{len(through)} of {len(faulty)} faults get through: {listed(through)}." if through else ""
+    return let_through(through, len(faulty))
 
 
 @careful
@@ -92,7 +110,8 @@ def audit(
     """Try the audits of exercise 6; those that are not given are left out.
 
     An audit gets one function of its kind and returns True if it is sound; False, or an AssertionError, if it is
-    not. Global streams are seeded before each call and put back after it, so that a verdict does not change.
+    not. Global streams are seeded before each call and put back after it, so that a verdict does not change. What
+    a faulty function has written into its arguments is put back too.
     """
     given = {"corruption": corruption, "loss": loss, "visibility": visibility, "training": training}
     asked = {kind: answer for kind, answer in given.items() if answer is not None} or given

@@ -5,7 +5,7 @@ together.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,8 @@ def cells(answer: Any, real_queries: bool) -> Part:
     """Check the two counts of visible cells, in all rows or in those of real queries alone."""
     if untouched(answer):
         return EMPTY
-    counts: list[Any] = [answer.get(kind) for kind in KINDS] if isinstance(answer, dict) else list(answer)
+    several = answer if isinstance(answer, Iterable) else [answer]
+    counts: list[Any] = [answer.get(kind) for kind in KINDS] if isinstance(answer, dict) else list(several)
     if len(counts) != len(KINDS):
         return wrong("Two counts are asked for: the causal matrix, then the full one.")
     said = []

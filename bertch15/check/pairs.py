@@ -69,7 +69,8 @@ def scored(runs: Sequence[Pretrained], start: str | int) -> Scores:
 def mistaken(found: Tensor, right: Scores, others: Sequence[tuple[Tensor, str]]) -> str:
     """Say which mistake an array of pairs looks like; empty if none. found is (seeds, 2)."""
     expected = right.covered
-    if alike(found, right.train):
+    # Exactly: a pair of the other checkpoint may be but one test word away from a full score.
+    if closeness(found.double(), right.train.double(), within=1e-6) in ("exact", "close"):
         return "These are scores on the words that were taught. They flatter every model; test on the others."
     if alike(found, right.uncovered):
         return "These are the control words, which no sentence holds. Test on the covered words without a label."

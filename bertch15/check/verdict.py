@@ -128,7 +128,7 @@ def chosen(question: str, answer: object, options: Sequence[str], seal: str, hin
     if untouched(answer):
         return EMPTY
     letter = str(answer).strip().lower()
-    if letter not in options:
+    if letter not in list(options):  # in a text, parts of it are found too: "" and "ab"
         return wrong(f"Choose one of {', '.join(options)}, as a letter in quotes.")
     if sealed(question, letter) == seal:
         return RIGHT

@@ -120,14 +120,14 @@ def cases(name: str) -> tuple[list[Case], dict[str, list[Case]]]:
     return whole, faulty
 
 
-def _ran(assertion: Assertion, case: Case, where: str) -> tuple[bool, str]:
+def _ran(assertion: Assertion, case: Case, where: str, advice: str) -> tuple[bool, str]:
     """Call an assertion: whether it raised AssertionError, and what went wrong if it did something else."""
     copies = [a.clone() if isinstance(a, Tensor) else a for a in case.arguments]
     outcome = call(assertion, *copies)
     if isinstance(outcome.error, TooLong):
         return False, f"At {where} your function {outcome.failed}"
     if outcome.failed:
-        return False, f"At {where} your function {outcome.failed}. Assert first what the next line relies on."
+        return False, f"At {where} your function {outcome.failed}. {advice}"
     if outcome.returned is not None:
         kind = type(outcome.returned).__name__
         return False, f"Your function returned a {kind}. An assertion raises AssertionError, or it is silent."
@@ -140,16 +140,25 @@ def listed(faults: Sequence[str], most: int = 3) -> str:
     return "; ".join(faults[:most]) + rest
 
 
+def let_through(faults: Sequence[str], total: int) -> str:
+    """Say how many faults of all get through, and which; empty if none does."""
+    verb = "gets" if len(faults) == 1 else "get"
+    return f"{len(faults)} of {total} faults {verb} through: {listed(faults)}." if faults else ""
+
+
 def _condemned(name: str, assertion: Assertion, cases: list[Case]) -> str:
     """Say which sound batches are condemned; empty if none is."""
     condemned = []
     for case in cases:
-        raised, problem = _ran(assertion, case, f"{case.says} ({case.sizes})")
+        raised, problem = _ran(assertion, case, f"{case.says} ({case.sizes})", "Nothing is wrong there.")
         if problem:
             return problem
         condemned += [case] * raised
     if len(condemned) == len(cases):
-        return "It condemns every batch, the sound ones too: an assertion must hold where nothing is wrong."
+        return (
+            "It condemns every batch, the sound ones too: an assertion must hold where nothing is wrong, whatever "
+            "the sizes."
+        )
     if name == "shapes" and len(condemned) > len(cases) / 2:
         return (
             f"It condemns {len(condemned)} of {len(cases)} sound batches, the first with {condemned[0].sizes}. "
@@ -166,7 +175,9 @@ def _let_through(assertion: Assertion, faulty: dict[str, list[Case]]) -> str:
     for fault, cases in faulty.items():
         missed = []
         for case in cases:
-            raised, problem = _ran(assertion, case, f"the fault “{fault}”")
+            raised, problem = _ran(
+                assertion, case, f"the fault “{fault}”", "Assert first what the next line relies on."
+            )
             if problem:
                 return problem
             missed += [case.sizes] * (not raised)
@@ -174,7 +185,7 @@ def _let_through(assertion: Assertion, faulty: dict[str, list[Case]]) -> str:
             through.append(fault if len(missed) == len(cases) else f"{fault} (with {missed[0]})")
     if len(through) == len(faulty):
         return f"It lets every one of the {len(faulty)} faults through, wholly or at times: {listed(through)}."
-    return f"{len(through)} of {len(faulty)} faults get through: {listed(through)}." if through else ""
+    return let_through(through, len(faulty))
 
 
 @careful
