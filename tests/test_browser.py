@@ -232,6 +232,7 @@ def test_the_lab_stops_within_a_second_and_the_kernel_answers_meanwhile(library:
 def test_the_lab_runs_to_its_end_and_shows_the_result(library: Library) -> None:
     shown = fresh(library, LAB)
     shown.press(LAB.label, LAB.key, LAB.times)
+    shown.wait_for(view_of(shown.page, LAB))  # a click may overtake the last presses on their way to the kernel
     shown.click("Start")
     shown.wait_for_status("Done", RUN_SECONDS)
     assert LAB.after.replace("asked for", "yours") in text_of(shown.picture)
