@@ -223,13 +223,20 @@ def check_snapshots(recipe: Recipe, snapshots: Sequence[int]) -> None:
 
 
 def pretrain(
-    recipe: Recipe, seed: int, snapshots: Sequence[int] = (), progress: Progress | None = None
+    recipe: Recipe,
+    seed: int,
+    snapshots: Sequence[int] = (),
+    progress: Progress | None = None,
+    make_head: Callable[[Recipe], Any] = new_head,
 ) -> Pretrained:
-    """Run the pretraining of one replicate: one seed, one batch, one update after another."""
+    """Run the pretraining of one replicate: one seed, one batch, one update after another.
+
+    make_head: makes what stands on the encoder; called as head(hidden (M, d), embedding (V, d)) -> logits (M, V).
+    """
     check_snapshots(recipe, snapshots)
     with reproducible():
         with seeded(seed):
-            encoder, head = new_encoder(recipe), new_head(recipe)
+            encoder, head = new_encoder(recipe), make_head(recipe)
         scratch = copy_state(encoder)
         parameters = [*encoder.parameters(), *head.parameters()]
         optimiser = new_optimiser(recipe, parameters)

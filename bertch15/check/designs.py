@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +11,12 @@ from bertch15.language import Language
 from bertch15.pretraining import (
     Pretrained,
     Progress,
-    copy_state,
     new_encoder,
     new_head,
     new_optimiser,
+    pretrain,
     question_loss,
     questions,
-    report,
     reproducible,
     seeded,
 )
@@ -38,33 +36,16 @@ GUARDS = (
 
 def pretrain_with(
     make_head: MakeHead, recipe: Recipe, seed: int, progress: Progress | None = None
-) -> tuple[Pretrained, Any]:
-    """Run the plain loop of `bertch15.pretraining.pretrain` with another head; give the run and the trained head.
+) -> tuple[Pretrained, nn.Module]:
+    """Run `bertch15.pretraining.pretrain` with another head; give the run and the trained head."""
+    made = []
 
-    The head is called as head(hidden (M, d), embedding (V, d)) and gives logits (M, V).
-    """
-    with reproducible():
-        with seeded(seed):
-            encoder = new_encoder(recipe)
-            head: Any = make_head(recipe)
-        scratch = copy_state(encoder)
-        parameters = [*encoder.parameters(), *head.parameters()]
-        optimiser = new_optimiser(recipe, parameters)
-        losses, branches, eligible = [], [], []
-        for step, question in enumerate(questions(recipe, recipe.language(), seed), start=1):
-            loss = question_loss(encoder, head, question)
-            optimiser.zero_grad()
-            loss.backward()
-            if recipe.clip is not None:
-                nn.utils.clip_grad_norm_(parameters, recipe.clip)
-            optimiser.step()
-            losses.append(loss.item())
-            branches.append(question.branches)
-            eligible.append(question.eligible)
-            report(progress, step, recipe.updates)
-    counts = torch.tensor(branches, dtype=torch.int64).reshape(-1, 3), torch.tensor(eligible, dtype=torch.int64)
-    states = scratch, copy_state(encoder), copy_state(head)
-    return Pretrained(recipe, seed, *states, torch.tensor(losses), *counts, {}), head
+    def remembered(recipe: Recipe) -> nn.Module:
+        made.append(make_head(recipe))
+        return made[-1]
+
+    run = pretrain(recipe, seed, progress=progress, make_head=remembered)
+    return run, made[-1]
 
 
 def control_rows(language: Language) -> Tensor:

@@ -8,16 +8,14 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bertch15.check.calling import call, unwritten
 from bertch15.check.drawing import KINDS, PADDING, SELECTED, TOKENS, drawn, story
 from bertch15.check.reasons import Reason
+from bertch15.check.together import together
 from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
-
-PARTS = (*KINDS, "cells", "cells of real queries", "scored", "neighbours", "leak")
 
 NEIGHBOURS = Reason(
     "neighbours",
@@ -49,7 +47,7 @@ def read(answer: Any, padding: Tensor) -> Tensor:
         if outcome.failed:
             raise ValueError(f"Your rule {outcome.failed}")
         answer = outcome.returned
-    marks = as_tensor(answer.copy() if isinstance(answer, np.ndarray) else spelled(answer)).double()
+    marks = as_tensor(spelled(answer)).double()
     while marks.dim() > 2 and marks.shape[0] == 1:  # one sentence, one head
         marks = marks[0]
     length = len(padding)
@@ -212,17 +210,17 @@ def scored(answer: Any) -> Part:
 
 def visibility(answers: Any, *names: str) -> Verdict:
     """Check exercise 1: `answers` is a dictionary; names: the parts to be shown, all of them by default."""
-    given = answers if isinstance(answers, dict) else {}
-    checks: dict[str, Callable[[], Part]] = {
-        "causal": lambda: matrix(given.get("causal"), "causal"),
-        "full": lambda: matrix(given.get("full"), "full"),
-        "cells": lambda: cells(given.get("cells"), real_queries=False),
-        "cells of real queries": lambda: cells(given.get("cells of real queries"), real_queries=True),
-        "scored": lambda: scored(given.get("scored")),
-        "neighbours": lambda: NEIGHBOURS.check(given.get("neighbours"), given.get("neighbours because")),
-        "leak": lambda: LEAK.check(given.get("leak"), given.get("leak because")),
-    }
-    if not isinstance(answers, dict) and not untouched(answers):
-        says = wrong(f"The answers are a dictionary with the keys {', '.join(PARTS)}.")
-        return Verdict("visibility", tuple((name, *says) for name in names or PARTS))
-    return Verdict("visibility", tuple((name, *checks[name]()) for name in names or PARTS))
+    return together(
+        "visibility",
+        answers,
+        names,
+        {
+            "causal": lambda given: matrix(given.get("causal"), "causal"),
+            "full": lambda given: matrix(given.get("full"), "full"),
+            "cells": lambda given: cells(given.get("cells"), real_queries=False),
+            "cells of real queries": lambda given: cells(given.get("cells of real queries"), real_queries=True),
+            "scored": lambda given: scored(given.get("scored")),
+            "neighbours": lambda given: NEIGHBOURS.check(given.get("neighbours"), given.get("neighbours because")),
+            "leak": lambda given: LEAK.check(given.get("leak"), given.get("leak because")),
+        },
+    )

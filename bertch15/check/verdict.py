@@ -10,6 +10,8 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 import torch
 
+from bertch15.figures.palette import INK
+
 State = Literal["right", "not yet", "not attempted"]
 
 LOOK: dict[State, tuple[str, str]] = {
@@ -60,7 +62,7 @@ class Verdict:
         for name, state, says in self.parts:
             mark, colour = LOOK[state]
             lines.append(
-                f'<div style="background: white; color: #22262b; padding: 2px 8px"><b style="color: {colour}">'
+                f'<div style="background: white; color: {INK}; padding: 2px 8px"><b style="color: {colour}">'
                 f"{mark} {escape(name)}: {state}</b> {escape(says)}</div>"
             )
         return "".join(lines)

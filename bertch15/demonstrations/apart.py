@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bertch15.demonstrations.view import View, label, panel, paragraph, picture
+from bertch15.demonstrations.view import View, disc, label, line, panel, paragraph, picture
 from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.geometry import Cosines, within_between, word_states
 from bertch15.pretraining import Pretrained, load_encoder
@@ -175,10 +175,10 @@ def chart(
     shapes = [label(left, top - 9, title, anchor="start")]
     for tick in ticks:
         y = top + height * (ticks[-1] - tick) / (ticks[-1] - ticks[0])
-        shapes.append(line(left, y, left + width, y, GREY, 1))
+        shapes.append(line(left, y, left + width, y, GREY))
         shapes.append(label(left - 6, y + 4, f"{tick:g}".replace("-", "−"), 11, "end"))
     x = left + width * moment.step / max(1, apart.moments[-1].step)
-    shapes.append(line(x, top, x, top + height, INK, 1))
+    shapes.append(line(x, top, x, top + height))
     shapes.append(label(left, top + height + 16, "0", 11))
     shapes.append(label(left + width, top + height + 16, f"{apart.moments[-1].step} updates", 11, "end"))
     return shapes + curve(apart, moment, top, (ticks[0], ticks[-1]), values)
@@ -204,11 +204,5 @@ def curve(
     look = f'fill="none" stroke="{INK}" stroke-width="1.6" stroke-dasharray="{dashes}"'
     return [
         f'<polyline points="{through}" {look}/>',
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{INK}"/>',
+        disc(x, y, 4, INK),
     ]
-
-
-def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float) -> str:
-    """Draw a straight line."""
-    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}"/>'

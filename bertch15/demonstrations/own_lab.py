@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bertch15.corruption import Policy
-from bertch15.demonstrations.view import View, label, panel, paragraph, picture, table
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
+from bertch15.demonstrations.policy import over_one
+from bertch15.demonstrations.view import View, label, line, panel, paragraph, picture, table
+from bertch15.figures.palette import BLUE, GREY, ORANGE
 from bertch15.lab import ARMS, LabResult, Row, updates_of
 from bertch15.recipe import Recipe
 
@@ -23,6 +24,7 @@ HEAD = (
 ADAPTATION_WEIGHS = 0.15
 """How long an update of the adaptation takes, measured in updates of the pretraining."""
 LEFT, TOP, HEIGHT, WIDTH = 52.0, 30.0, 200.0, 190.0  # of the picture: where it begins, and one budget's width
+ROOM = 30  # pixels of a gain's line that has room for a number beside it
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,7 @@ def make_plan(
     recipe = replace(chapter.recipe, updates=updates, budgets=tuple(labels))
     chosen = tuple(one.seed for one in chapter.replicates[:seeds])
     if mask_share + random_share > 1 + 1e-9:
-        complaint = (
-            f"[MASK] {mask_share:.0%} and random {random_share:.0%} make {mask_share + random_share:.0%} of the "
-            "selected positions, more than there are: lower one of the two."
-        )
-        return Plan(recipe, chosen, complaint)
+        return Plan(recipe, chosen, over_one(mask_share, random_share))
     if rate == 0:
         complaint = (
             "At rate 0 no position is selected: there is no loss, nothing moves, and both arms would start from "
@@ -155,11 +153,10 @@ def cells(whose: str, row: Row | None, budget: int, ran: bool) -> tuple[str, ...
 def draw_pairs(pairs: Sequence[tuple[str, Row | None]], budgets: Sequence[int], says: str) -> str:
     """Draw the accuracies, budget by budget: the chapter's, and on the right of them the reader's."""
     right = LEFT + WIDTH * len(budgets)
-    shapes = [*key(), f'<line x1="{LEFT:g}" x2="{LEFT:g}" y1="{TOP:g}" y2="{TOP + HEIGHT:g}" stroke="{GREY}"/>']
+    shapes = [*key(), line(LEFT, TOP, LEFT, TOP + HEIGHT, GREY)]
     for tick, name in ((0.0, "0"), (0.5, "chance 0.5"), (1.0, "1")):
         y, dashes = height_of(tick), "3 4" if tick == 0.5 else "none"
-        ends = f'x1="{LEFT:g}" x2="{right:g}" y1="{y:g}" y2="{y:g}"'
-        shapes.append(f'<line {ends} stroke="{GREY}" stroke-dasharray="{dashes}"/>')
+        shapes.append(line(LEFT, y, right, y, GREY, dashes=dashes))
         shapes.append(label(LEFT - 6, y + 4, name.split()[-1], 11, "end"))
         if tick == 0.5:
             shapes.append(label(right + 6, y + 4, "chance", 11, "start"))
@@ -186,9 +183,11 @@ def draw_row(middle: float, row: Row) -> list[str]:
         filled = words is row.covered
         before, after = (height_of(words[arm]) for arm in ARMS)
         if filled:
-            ends = f'x1="{x:g}" x2="{x:g}" y1="{before:.1f}" y2="{after:.1f}"'
-            shapes.append(f'<line {ends} stroke="{INK}" stroke-width="1.5"/>')
-            shapes.append(label(x - 8, (before + after) / 2 + 4, f"{row.delta:+.3f}", 11, "end"))
+            shapes.append(line(x, before, x, after, width=1.5))
+            if abs(before - after) > ROOM:
+                shapes.append(label(x - 8, (before + after) / 2 + 4, f"{row.delta:+.3f}", 11, "end"))
+            else:  # beside so short a line the number would stand among its neighbours
+                shapes.append(label(x, min(before, after) - 10, f"{row.delta:+.3f}", 11))
         shapes.append(dot("scratch", x, before, filled))
         shapes.append(dot("pretrained", x, after, filled))
     return shapes

@@ -15,7 +15,7 @@ from bertch15.demonstrations.policy import (
     demonstrate,
     in_draws,
 )
-from bertch15.demonstrations.view import View, box, label, panel, paragraph, picture, warning
+from bertch15.demonstrations.view import View, box, disc, label, line, panel, paragraph, picture, warning
 from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 
 FILL = {MASKED: BLUE, RANDOMISED: ORANGE, UNCHANGED: "white"}
@@ -75,7 +75,7 @@ def shares_picture(mask_share: float, random_share: float) -> str:
             shapes.append(label(left + min(12, share * WHOLE / 2), 23, letter, colour=WRITING[letter]))
         left += share * WHOLE
     if total > 1 + 1e-9:
-        shapes.append(f'<path d="M{1 + WHOLE} 0V38" stroke="{INK}" stroke-width="3" stroke-dasharray="5 3"/>')
+        shapes.append(line(1 + WHOLE, 0, 1 + WHOLE, 38, INK, 3, "5 3"))
     says = in_shares(mask_share, random_share)
     shapes.append(label(left + 16, 23, says, anchor="start"))
     return picture(MARGIN + 15 * SLOT, 38, says, shapes)
@@ -93,9 +93,7 @@ def strip_picture(strip: Strip) -> str:
         if letter == LEFT_ALONE:
             shapes.append(label(middle, 20 + LINE, LEFT_ALONE))
         elif letter != NOT_ELIGIBLE:
-            shapes.append(
-                f'<circle cx="{middle:g}" cy="{16 + LINE}" r="10" fill="{FILL[letter]}" stroke="{INK}"/>'
-            )
+            shapes.append(disc(middle, 16 + LINE, 10, FILL[letter]))
             shapes.append(label(middle, 20 + LINE, letter, colour=WRITING[letter]))
         shapes.append(box(left, 2 * LINE + 4, SLOT - 4, 24, FILL.get(letter, "white"), INK if target else PALE))
         shapes.append(label(middle, 20 + 2 * LINE, corrupted, 11.5, colour=WRITING.get(letter, token)))
@@ -133,8 +131,3 @@ def count_shapes(count: Count, line: int) -> list[str]:
         disc(AXIS_START + AXIS * count.share, line - 4.5, 4.5, BLUE, "white"),
         label(AXIS_START + AXIS + 14, line, verdict, 12, "start"),
     ]
-
-
-def disc(x: float, y: float, radius: float, fill: str, edge: str) -> str:
-    """Draw a disc about its middle."""
-    return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" stroke="{edge}"/>'

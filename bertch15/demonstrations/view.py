@@ -63,6 +63,19 @@ def box(x: float, y: float, width: float, height: float, fill: str, edge: str = 
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{edge}"/>'
 
 
+def disc(x: float, y: float, radius: float, fill: str, edge: str = INK) -> str:
+    """Draw a disc about its middle."""
+    return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" stroke="{edge}"/>'
+
+
+def line(
+    x1: float, y1: float, x2: float, y2: float, colour: str = INK, width: float = 1, dashes: str = "none"
+) -> str:
+    """Draw a straight line; dashes: the lengths of its strokes and gaps in turn."""
+    ends = f'x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"'
+    return f'<line {ends} stroke="{colour}" stroke-width="{width:g}" stroke-dasharray="{dashes}"/>'
+
+
 def label(x: float, y: float, text: str, size: float = 12, anchor: str = "middle", colour: str = INK) -> str:
     """Write a line of text; x is its middle, its "start" or its "end", y its base line."""
     place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'

@@ -14,22 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bertch15.check.gallery import Gallery
+from bertch15.check.pipelines import mean_loss
+from bertch15.pretraining import copy_state
 
 TRAINING = Gallery()
 RATE = 0.1
 Weights = dict[str, Tensor]
 Corrupt = Callable[[Tensor], tuple[Tensor, Tensor]]
 Snapshots = tuple[Weights, Weights]
-
-
-def copied(model: nn.Module) -> Weights:
-    """Copy the weights."""
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-
-
-def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Give the mean cross-entropy, and 0 of nothing."""
-    return F.cross_entropy(logits, targets, reduction="sum") / max(1, len(targets))
 
 
 def descend(parameters: Iterable[nn.Parameter], loss: Tensor, clear: bool = True) -> None:
@@ -52,10 +44,10 @@ def one_update(model: nn.Module, ids: Tensor, corrupted: Tensor, selected: Tenso
 
 @TRAINING.sound("one that gathers the selected and clones the weights")
 def step_by_step(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         one_update(model, ids, *corrupt(ids))
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.sound("one that copies deeply and ignores the positions that are not selected")
@@ -82,7 +74,7 @@ def by_derivatives(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int
         steps = torch.autograd.grad(loss, weights, allow_unused=True)
         for weight, step in zip(weights, steps, strict=True):
             weight.data = weight.data if step is None else weight.data - RATE * step
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.sound("one that counts down and adds zero to copy")
@@ -103,12 +95,12 @@ def alias_before(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) 
     before = dict(model.state_dict())
     for _ in range(updates):
         one_update(model, ids, *corrupt(ids))
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("a snapshot of the end that changes when training goes on (does it, in place?)")
 def alias_after(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         one_update(model, ids, *corrupt(ids))
     return before, model.state_dict()
@@ -116,47 +108,47 @@ def alias_after(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -
 
 @TRAINING.faulty("masks drawn once and used at every update")
 def static(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before, (corrupted, selected) = copied(model), corrupt(ids)
+    before, (corrupted, selected) = copy_state(model), corrupt(ids)
     for _ in range(updates):
         one_update(model, ids, corrupted, selected)
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("targets taken from what the model reads")
 def copy_trap(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         corrupted, selected = corrupt(ids)
         one_update(model, corrupted, corrupted, selected)
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("originals read where the corrupted should be")
 def uncorrupted(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         _, selected = corrupt(ids)
         one_update(model, ids, ids, selected)
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("every position scored, selected or not")
 def all_scored(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         corrupted, selected = corrupt(ids)
         one_update(model, ids, corrupted, torch.ones_like(selected))
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("the caller's ids written over at the end of each update")
 def written_over(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         corrupted, selected = corrupt(ids)
         one_update(model, ids, corrupted, selected)
         ids[selected] = corrupted[selected]
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("the global generator seeded anew, so that other code draws other numbers")
@@ -167,29 +159,29 @@ def seeds_globally(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int
 
 @TRAINING.faulty("draws from the global generator")
 def draws_globally(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         order = torch.randperm(len(ids))
         corrupted, selected = corrupt(ids)
         one_update(model, ids[order], corrupted[order], selected[order])
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("gradients of earlier updates heaped onto later ones (do you ask for more than one update?)")
 def heaped(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     model.zero_grad()
     for _ in range(updates):
         corrupted, selected = corrupt(ids)
         descend(model.parameters(), mean_loss(model(corrupted)[selected], ids[selected]), clear=False)
-    return before, copied(model)
+    return before, copy_state(model)
 
 
 @TRAINING.faulty("a model of which only the last layer moves")
 def last_layer(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int) -> Snapshots:
-    before = copied(model)
+    before = copy_state(model)
     for _ in range(updates):
         corrupted, selected = corrupt(ids)
         loss = mean_loss(model(corrupted)[selected], ids[selected])
         descend(list(model.parameters())[-1:], loss)
-    return before, copied(model)
+    return before, copy_state(model)
