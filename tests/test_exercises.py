@@ -182,6 +182,19 @@ def test_the_solution_is_right_and_gains_all_points(text: Path) -> None:
     assert score(solution(text)) == graded_cell(solution(text)).metadata.nbgrader.points
 
 
+@each
+def test_the_start_page_and_the_readme_name_it_as_it_names_itself(text: Path) -> None:
+    names = text, notebooks.TEXTS / "index.md", ROOT / "README.md"
+    source, start, readme = (path.read_text(encoding="utf-8") for path in names)
+    (title,) = re.findall(r"^# Exercise \d: (.+)$", source, re.MULTILINE)
+    (minutes,) = re.findall(r"^\*\*Time\.\*\* About (\d+) minutes", source, re.MULTILINE)
+    (row,) = [line for line in start.splitlines() if f"](exercises/{text.stem}.ipynb)" in line]
+    number = text.stem[0]
+    assert row.startswith(f"| {number} | [{title}](")
+    assert row.endswith(f"| {minutes} |")
+    assert f"| [{number} {title}](notebooks/exercises/{text.stem}.ipynb) |" in readme
+
+
 @pytest.mark.parametrize("folder", [FOLDER, SOLUTIONS], ids=lambda folder: folder.name)
 def test_jupyterlab_writes_no_text_beside_what_is_saved(folder: Path) -> None:
     settings = load_jupytext_configuration_file(str(folder / ".jupytext.toml"))

@@ -187,7 +187,7 @@ def draw_row(middle: float, row: Row) -> list[str]:
             if abs(before - after) > ROOM:
                 shapes.append(label(x - 8, (before + after) / 2 + 4, f"{row.delta:+.3f}", 11, "end"))
             else:  # beside so short a line the number would stand among its neighbours
-                shapes.append(label(x, min(before, after) - 10, f"{row.delta:+.3f}", 11))
+                shapes.append(label(x + 6, min(before, after) - 10, f"{row.delta:+.3f}", 11, "end"))
         shapes.append(dot("scratch", x, before, filled))
         shapes.append(dot("pretrained", x, after, filled))
     return shapes
