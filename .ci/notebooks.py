@@ -85,7 +85,9 @@ def execute(text: Path) -> NotebookNode:
     return executed(jupytext.read(text), text.parent.parent, text.name)
 
 
-def executed(notebook: NotebookNode, folder: Path, name: str) -> NotebookNode:
+def executed(
+    notebook: NotebookNode, folder: Path, name: str, kernel_options: tuple[str, ...] = ()
+) -> NotebookNode:
     """Run a notebook in a folder and give it with its outputs; its name is for messages.
 
     Raises CellExecutionError for a cell that fails and ValueError for one that writes to standard error.
@@ -96,6 +98,7 @@ def executed(notebook: NotebookNode, folder: Path, name: str) -> NotebookNode:
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        extra_arguments=list(kernel_options),
         coalesce_streams=True,  # else a slow cell's prints are stored in as many pieces as they came in
         resources={"metadata": {"path": str(folder)}},
     )
