@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from bertch15 import check, finetuning
+from bertch15.check import pairs
 from bertch15.fast.training import pretrain_together
 from bertch15.pretraining import Pretrained, State
 from bertch15.recipe import SEEDS, Recipe
@@ -234,11 +235,30 @@ def test_mistaken_pairs_are_named(make: Callable[[], Any], fragment: str) -> Non
         assert not any(f"{value:.3f}" in message for value in table.flatten())
 
 
-def test_one_word_may_round_the_other_way_and_two_may_not() -> None:
-    for words, state in ((1, "right"), (2, "not yet")):
-        table = measured()[2].copy()
-        table.flat[:words] -= 1 / 38
-        assert says("pairs", pairs={**measured(), 2: table}, runs=runs())[0] == state
+def test_a_word_too_many_or_too_few_is_not_right() -> None:
+    for place in range(measured()[2].size):
+        for word in (-1 / 38, 1 / 38):
+            table = measured()[2].copy()
+            table.flat[place] += word
+            if table.max() <= 1:
+                assert says("pairs", pairs={**measured(), 2: table}, runs=runs())[0] == "not yet"
+
+
+def test_a_word_on_the_boundary_may_fall_on_either_side() -> None:
+    """A head of zeros leaves every word in doubt: then any count is right, and where it is not, none but one."""
+    model = finetuning.new_classifier(Recipe(), 6050, runs()[0].scratch)
+    ids = finetuning.make_task(Recipe().language(), 6050, 1).covered[0]
+    adapted = finetuning.Adapted(model, torch.zeros(0), *[finetuning.Score(0, 38)] * 3)
+    assert pairs.doubtful(adapted, ids) == 0
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.copy_(torch.tensor([0.0, pairs.DOUBT / 2]))
+    assert pairs.doubtful(adapted, ids) == 38
+    expected, doubts = torch.tensor([[0.5, 1.0]]), torch.tensor([[1, 0]])
+    moved = torch.tensor([[1 / 38, 0.0]])
+    assert pairs.alike(expected + moved, expected, doubts)
+    assert not pairs.alike(expected + 2 * moved, expected, doubts)
+    assert not pairs.alike(expected - moved.flip(1), expected, doubts)
 
 
 def test_pairs_need_runs() -> None:
