@@ -55,8 +55,12 @@ def attention(tokens: Sequence[str], maps: Mapping[str, Tensor], query: int) -> 
 
 
 def draw_weights(axes: Axes, title: str, tokens: Sequence[str], weights: Tensor, query: int) -> None:
-    """Draw one matrix: weights (queries, T), a number in each open cell, a mark in each closed one."""
+    """Draw one matrix: weights (queries, T), a number in each open cell, a mark in each closed one.
+
+    The shade is that of the number in the cell: what is drawn does not depend on digits that nobody reads.
+    """
     queries, keys = weights.shape
+    weights = (100 * weights).round() / 100
     plain_axes(axes, title)
     axes.imshow(weights.numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto")
     for row in range(queries):

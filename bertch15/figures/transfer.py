@@ -80,13 +80,16 @@ def draw_gains(axes: Axes, result: LabResult) -> None:
 
 
 def draw_geometry(axes: Axes, result: LabResult) -> None:
-    """Draw the mean centred cosine within and between families, before and after pretraining."""
+    """Draw the mean centred cosine within and between families, before and after pretraining.
+
+    A bar is as long as the number above it says, to four decimals, and so the same on every machine.
+    """
     first = result.replicates[0]
     plain_axes(axes, f"Centred cosine, seed {first.seed}")
     for place, cosines in enumerate((first.initial, first.after)):
         for shift, value, colour, hatch in (
-            (-0.21, cosines.within, BLUE, ""),
-            (0.21, cosines.between, ORANGE, "///"),
+            (-0.21, round(cosines.within, 4), BLUE, ""),
+            (0.21, round(cosines.between, 4), ORANGE, "///"),
         ):
             axes.bar(place + shift, value, 0.4, color=colour, hatch=hatch, edgecolor="white", linewidth=0)
             above = value >= 0
