@@ -29,6 +29,7 @@ CI = ROOT / ".ci"
 STARTUP = CI / "startup"
 RESULTS = ROOT / "build" / "portable"
 PAGE_SECONDS = 1800
+UNKNOWN_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -116,21 +117,18 @@ class Portable:
         asked = [(u, c) for c in self.conditions for u in self.units if self.result(u, c) is None]
         if not asked:
             return
-        lengths = {unit: self.length(unit) for unit in self.units}
-        asked.sort(key=lambda pair: self.conditions.index(pair[1]))
-        start, waiting = time.monotonic(), sum(lengths[unit] for unit, _ in asked)
-        whole, done = waiting, 0
+        waiting = [unit for unit, _ in asked]
         with ThreadPoolExecutor(jobs) as crew:
             futures = {crew.submit(self.run_one, *pair): pair for pair in asked}
             try:
                 for future in as_completed(futures):
                     unit, condition = futures[future]
                     seconds = future.result()
-                    waiting, done = waiting - lengths[unit], done + 1
-                    left = (time.monotonic() - start) / max(1e-9, whole - waiting) * waiting
+                    waiting.remove(unit)
+                    left = sum(map(self.length, waiting)) / jobs / 60
                     print(
-                        f"{done} of {len(asked)}: {unit} under {condition.name!r}, {seconds:.0f} s; "
-                        f"about {left / 60:.0f} minutes left",
+                        f"{len(asked) - len(waiting)} of {len(asked)}: {unit} under {condition.name!r}, "
+                        f"{seconds:.0f} s; about {left:.0f} minutes left",
                         flush=True,
                     )
             except BaseException:
@@ -140,7 +138,7 @@ class Portable:
     def length(self, unit: str) -> float:
         """Guess how long a page runs: what it took last, wherever a result of it is kept."""
         found = sorted(RESULTS.glob(f"*/*/{unit.replace('/', '_')}.json"), key=lambda path: path.stat().st_mtime)
-        return json.loads(found[-1].read_text(encoding="utf-8"))["seconds"] if found else 15.0
+        return json.loads(found[-1].read_text(encoding="utf-8"))["seconds"] if found else UNKNOWN_SECONDS
 
     def report(self) -> int:
         """Print the table, what moved, and what may; give how many lines there were to be said."""

@@ -22,7 +22,7 @@ def as_float(value: Any) -> float | None:
         return float(value)
     kind = getattr(value, "dtype", None)
     if kind is not None and getattr(value, "ndim", 1) == 0 and "float" in str(kind):
-        return float(value)
+        return float(value.item())  # float(tensor) warns of a gradient
     return None
 
 
