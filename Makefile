@@ -3,7 +3,6 @@ PYTHON ?= python3
 LAB ?=
 BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
-HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
 
 .PHONY: help lab test check notebooks exercises handout figures bench timings html html-test browser-test latency grade-test env
 
@@ -57,27 +56,21 @@ bench: env
 timings: env
 	$(BOOK) .ci/timings.py
 
-# The static edition has an environment of its own: what builds it is no part of what the book runs on.
-.venv-html/builds: .ci/html-constraints.txt
-	$(PYTHON) -m venv --clear .venv-html
-	$(HTML_PIP) nbconvert latex2mathml ziamath
-	@touch $@
-
-.venv-html/tests: .venv-html/builds
-	$(HTML_PIP) pytest playwright
-	@touch $@
-
-html: .venv-html/builds
+html:
+	@$(PYTHON) .ci/html_env.py
 	@$(HTML) .ci/html/build.py
 
-html-test: .venv-html/tests
+html-test:
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m html tests/test_html.py
 
 # The same browser opens the book in the book's own JupyterLab.
-browser-test: env .venv-html/tests
+browser-test: env
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m browser tests/test_browser.py
 
-latency: env .venv-html/tests
+latency: env
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) tests/latency.py
 
 grade-test:
