@@ -1,8 +1,16 @@
+# Windows has no make: there make.bat reads this file by .ci/make.py, which says how much of make's language it knows.
 # `make PYTHON=python3.12 lab` takes another Python, `make LAB=--no-browser lab` gives JupyterLab an option.
 PYTHON ?= python3
 LAB ?=
 BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
+
+# JupyterLab refuses root, the usual user of a container, unless it is told that root is meant. It listens on this
+# machine alone and asks for its token all the same.
+AS_ROOT =
+ifeq ($(shell id -u),0)
+AS_ROOT = --allow-root
+endif
 
 .PHONY: help lab test check notebooks exercises handout figures bench timings html html-test browser-test latency grade-test env
 
@@ -27,7 +35,7 @@ env:
 	@$(PYTHON) .ci/env.py
 
 lab: env
-	$(BOOK) -m jupyterlab --ip=127.0.0.1 $(LAB) notebooks/index.ipynb
+	$(BOOK) -m jupyterlab --ip=127.0.0.1 $(AS_ROOT) $(LAB) notebooks/index.ipynb
 
 test: env
 	$(BOOK) -m pytest

@@ -395,7 +395,7 @@ class TestStaticEdition:
         assert {*html_env.BUILDS, *html_env.TESTS} <= {pin.split("==")[0] for pin in pins}
 
 
-@pytest.mark.parametrize("name", ["env.py", "html_env.py"])
+@pytest.mark.parametrize("name", ["env.py", "html_env.py", "make.py"])
 class TestScripts:
     def test_an_old_python_can_read_it(self, name: str) -> None:
         ast.parse((ROOT / ".ci" / name).read_text(encoding="utf-8"), feature_version=(3, 6))
@@ -465,30 +465,3 @@ class TestMessages:
         answer = env.run_shown([sys.executable, "-c", program], tmp_path)
         assert answer == (3, f"{tmp_path.resolve()}\n")
         assert capsys.readouterr().err == answer[1]
-
-
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
-TARGETS = [line.split(":")[0] for line in MAKEFILE if re.match(r"[a-z-]+:", line)]
-
-
-class TestMakefile:
-    def test_jupyterlab_listens_on_this_machine_alone_and_keeps_its_token(self) -> None:
-        (command,) = [line for line in MAKEFILE if "jupyterlab" in line]
-        assert "--ip=127.0.0.1" in command
-        assert command.endswith("notebooks/index.ipynb")
-        assert "token" not in command
-        assert "password" not in command
-
-    def test_help_comes_first_and_lists_every_other_target(self) -> None:
-        assert TARGETS[0] == "help"
-        listed = [match[1] for line in MAKEFILE if (match := re.search(r'@echo "make ([\w-]+) ', line))]
-        assert sorted(listed) == sorted(TARGETS[1:])
-
-    def test_no_target_is_taken_for_a_file(self) -> None:
-        (phony,) = [line for line in MAKEFILE if line.startswith(".PHONY:")]
-        assert sorted(phony.split()[1:]) == sorted(TARGETS)
-
-    @pytest.mark.parametrize("page", ["README.md", ".ci/run"])
-    def test_what_is_told_to_make_is_a_target(self, page: str) -> None:
-        told = re.findall(r"\bmake (?:[A-Z]+=\S+ )?([a-z-]+)\b", (ROOT / page).read_text(encoding="utf-8"))
-        assert {"check", "test"} <= set(told) <= set(TARGETS)
