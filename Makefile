@@ -1,9 +1,16 @@
+# Windows has no make: there make.bat reads this file by .ci/make.py, which says how much of make's language it knows.
 # `make PYTHON=python3.12 lab` takes another Python, `make LAB=--no-browser lab` gives JupyterLab an option.
 PYTHON ?= python3
 LAB ?=
 BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
-HTML_PIP = $(HTML) -I -m pip install --quiet --disable-pip-version-check --only-binary :all: -c .ci/html-constraints.txt
+
+# JupyterLab refuses root, the usual user of a container, unless it is told that root is meant. It listens on this
+# machine alone and asks for its token all the same.
+AS_ROOT =
+ifeq ($(shell id -u),0)
+AS_ROOT = --allow-root
+endif
 
 .PHONY: help lab test check notebooks exercises handout figures bench timings html html-test browser-test latency grade-test env
 
@@ -28,7 +35,7 @@ env:
 	@$(PYTHON) .ci/env.py
 
 lab: env
-	$(BOOK) -m jupyterlab --ip=127.0.0.1 $(LAB) notebooks/index.ipynb
+	$(BOOK) -m jupyterlab --ip=127.0.0.1 $(AS_ROOT) $(LAB) notebooks/index.ipynb
 
 test: env
 	$(BOOK) -m pytest
@@ -57,27 +64,21 @@ bench: env
 timings: env
 	$(BOOK) .ci/timings.py
 
-# The static edition has an environment of its own: what builds it is no part of what the book runs on.
-.venv-html/builds: .ci/html-constraints.txt
-	$(PYTHON) -m venv --clear .venv-html
-	$(HTML_PIP) nbconvert latex2mathml ziamath
-	@touch $@
-
-.venv-html/tests: .venv-html/builds
-	$(HTML_PIP) pytest playwright
-	@touch $@
-
-html: .venv-html/builds
+html:
+	@$(PYTHON) .ci/html_env.py
 	@$(HTML) .ci/html/build.py
 
-html-test: .venv-html/tests
+html-test:
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m html tests/test_html.py
 
 # The same browser opens the book in the book's own JupyterLab.
-browser-test: env .venv-html/tests
+browser-test: env
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) -m pytest -o addopts= --noconftest -p no:cacheprovider --color=no -rs -m browser tests/test_browser.py
 
-latency: env .venv-html/tests
+latency: env
+	@$(PYTHON) .ci/html_env.py --tests
 	$(HTML) tests/latency.py
 
 grade-test:

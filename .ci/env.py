@@ -1,8 +1,7 @@
-r"""Make `.venv`, the environment of the book, unless it stands already and nothing that decides it has changed.
+"""Make `.venv`, the environment of the book, unless it stands already and nothing that decides it has changed.
 
-Run it with any Python from 3.11 on: `python3 .ci/env.py`, on Windows `py .ci\env.py`; `--extra check` adds the
-linters, `--extra grade` nbgrader. It needs the standard library alone, and an older Python can read it far enough
-to say that it is too old.
+`make env` runs it, with any Python from 3.11 on; `--extra check` adds the linters, `--extra grade` nbgrader. It
+needs the standard library alone, and an older Python can read it far enough to say that it is too old.
 """
 
 import argparse
@@ -22,6 +21,8 @@ OLDEST = (3, 11)
 CONSTRAINTS = ".ci/constraints.txt"
 NO_NETWORK = re.compile(r"Retrying \(|connection broken|SSLError|ProxyError|timed out|HTTP error")
 NO_WHEEL = re.compile(r"^ERROR: (ResolutionImpossible|No matching distribution found)", re.MULTILINE)
+# On the disk while pip installs: the environment, the downloads, and their copies in pip's cache.
+SPACE, SPACE_WITH_CUDA = "2 GB", "11 GB"
 WHERE = "import bertch15; print(bertch15.__file__)"
 
 
@@ -45,6 +46,19 @@ def run_shown(command: "list[str]", root: Path) -> "tuple[int, str]":
     return child.returncode, "".join(heard)
 
 
+def pip_trouble(said: str) -> Trouble:
+    """Give what to tell the reader when pip has failed and said this."""
+    if NO_NETWORK.search(said):
+        return Trouble(
+            "pip could not reach the package index (its message stands above). Check the network; behind "
+            "a proxy set HTTPS_PROXY, with a mirror PIP_INDEX_URL. Then run the same command again."
+        )
+    return Trouble(
+        f"pip failed (its message stands above). Is the disk full? The installation takes about {SPACE}, with "
+        f"a CUDA torch {SPACE_WITH_CUDA}. Mend the cause and run the same command again."
+    )
+
+
 def ladder(pins: str) -> "list[tuple[str, list[str]]]":
     """Give the constraints to try in turn, each with its name: the tested versions, their torch alone, none."""
     lines = [line for line in pins.splitlines() if line and not line.startswith("#")]
@@ -57,14 +71,16 @@ def ladder(pins: str) -> "list[tuple[str, list[str]]]":
 
 
 class Environment:
-    """The environment `.venv` of the checkout `root`.
+    """An environment of the checkout `root`: that of the book, `.venv`, or the one that `name` names.
 
     run(command, root) runs a command in a folder and gives its exit code and what it said on standard error.
     """
 
-    def __init__(self, root: Path, run: "Callable[[list[str], Path], tuple[int, str]]" = run_shown) -> None:
+    def __init__(
+        self, root: Path, run: "Callable[[list[str], Path], tuple[int, str]]" = run_shown, name: str = ".venv"
+    ) -> None:
         self.root, self.run = root, run
-        self.folder = root / ".venv"
+        self.folder = root / name
         self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         self.record = self.folder / "bertch15.json"
 
@@ -165,16 +181,8 @@ class Environment:
             code, said = self.run(command, self.root)
             if code == 0:
                 return name
-            if NO_NETWORK.search(said):
-                raise Trouble(
-                    "pip could not reach the package index (its message stands above). Check the network; behind "
-                    "a proxy set HTTPS_PROXY, with a mirror PIP_INDEX_URL. Then run the same command again."
-                )
-            if not NO_WHEEL.search(said):
-                raise Trouble(
-                    "pip failed (its message stands above). Is the disk full? The environment takes about 1.5 GB, "
-                    "with a CUDA torch 6 GB. Mend the cause and run the same command again."
-                )
+            if NO_NETWORK.search(said) or not NO_WHEEL.search(said):
+                raise pip_trouble(said)
             print(f"This Python on this machine cannot have {name}.", flush=True)
         raise Trouble(
             "There are no ready-made packages of the book for this Python on this machine. Take another Python, "
@@ -189,19 +197,15 @@ class Environment:
         (settings / "overrides.json").write_text(json.dumps(quiet), encoding="utf-8")
 
 
-def main() -> int:
-    """Do what the command line asks; give the exit code."""
+def told(work: "Callable[[], object]") -> int:
+    """Do the work, and tell in a line what goes wrong; give the exit code. An old Python is told so."""
     if sys.version_info < OLDEST:
         oldest, this = (".".join(map(str, version[:3])) for version in (OLDEST, sys.version_info))
         print(f"The book needs Python {oldest} or newer; {sys.executable} is {this}.", file=sys.stderr)
         print("With a newer one installed, name it: make PYTHON=python3.12 env", file=sys.stderr)
         return 1
-    parser = argparse.ArgumentParser(description="Bring .venv, the environment of the book, up to date.")
-    parser.add_argument(
-        "--extra", action="append", default=[], choices=["check", "grade"], help="add the linters or nbgrader"
-    )
     try:
-        Environment(ROOT).update(parser.parse_args().extra)
+        work()
     except Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 1
@@ -212,6 +216,20 @@ def main() -> int:
         print("Interrupted; the same command begins anew.", file=sys.stderr)
         return 130
     return 0
+
+
+def extras() -> "list[str]":
+    """Read from the command line what to add."""
+    parser = argparse.ArgumentParser(description="Bring .venv, the environment of the book, up to date.")
+    parser.add_argument(
+        "--extra", action="append", default=[], choices=["check", "grade"], help="add the linters or nbgrader"
+    )
+    return parser.parse_args().extra
+
+
+def main() -> int:
+    """Do what the command line asks; give the exit code."""
+    return told(lambda: Environment(ROOT).update(extras()))
 
 
 if __name__ == "__main__":

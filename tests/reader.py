@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,21 +84,26 @@ def copy_of_the_book(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=left_out))
 
 
-def settings(folder: Path) -> dict[str, str]:
+def settings(folder: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Give an environment in which Jupyter neither reads nor writes anything of the one who runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "PYTEST"))}
+    kept = {name: value for name, value in environment.items() if not name.startswith(("JUPYTER", "PYTEST"))}
     places = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{place}": str(folder / place.lower()) for place in places}
     own |= {f"JUPYTERLAB_{place}_DIR": str(folder / place.lower()) for place in ("SETTINGS", "WORKSPACES")}
     return kept | own | {"IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}
 
 
+def free_port() -> int:
+    """Give a port of this machine on which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @contextmanager
 def jupyterlab(notebooks: Path, folder: Path) -> Iterator[str]:
     """Serve notebooks from a JupyterLab of their own; yields its address, with the token to be given after it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     token = secrets.token_hex(16)
     command = [str(BOOK), "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
     command += [

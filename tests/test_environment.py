@@ -10,8 +10,9 @@ import tomllib
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
 
+import env
+import html_env
 import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
@@ -20,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
-SCRIPT = ROOT / ".ci" / "env.py"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONDA_NAMES = {"pytorch-cpu": "torch"}
 
@@ -33,18 +34,6 @@ NO_NETWORK = (
 NO_SPACE = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
 
 posix = pytest.mark.skipif(os.name == "nt", reason="the interpreter's stand-in is a shell script")
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("env", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-env = load(SCRIPT)
 
 
 def constraints() -> dict[str, Requirement]:
@@ -147,8 +136,8 @@ class TestCondaEnvironment:
 class Recorder:
     """A runner that installs nothing: it notes what it is asked, and answers pip from a list."""
 
-    def __init__(self, root: Path, answers: list[tuple[int, str]]) -> None:
-        self.root, self.answers = root, answers
+    def __init__(self, root: Path, answers: list[tuple[int, str]], name: str = ".venv") -> None:
+        self.root, self.answers, self.name = root, answers, name
         self.commands: list[list[str]] = []
         self.pins: list[list[str]] = []
 
@@ -156,10 +145,10 @@ class Recorder:
         self.commands.append(command)
         assert root == self.root
         if command[1:3] == ["-m", "venv"]:
-            shutil.rmtree(self.root / ".venv", ignore_errors=True)
-            stand_in(self.root, self.root / "bertch15" / "__init__.py")
+            shutil.rmtree(self.root / self.name, ignore_errors=True)
+            stand_in(self.root, self.root / "bertch15" / "__init__.py", self.name)
             return 0, ""
-        self.pins.append(Path(command[command.index("--constraint") + 1]).read_text().split())
+        self.pins.append((root / command[command.index("--constraint") + 1]).read_text().split())
         return self.answers.pop(0)
 
     @property
@@ -167,9 +156,9 @@ class Recorder:
         return sum(command[1:3] == ["-m", "venv"] for command in self.commands)
 
 
-def stand_in(root: Path, imported: Path) -> None:
-    """Put something in place of the environment's interpreter that claims to import this file."""
-    python = env.Environment(root).python
+def stand_in(root: Path, imported: Path, name: str = ".venv") -> None:
+    """Put something in place of an environment's interpreter that claims to import this file."""
+    python = env.Environment(root, name=name).python
     python.parent.mkdir(parents=True, exist_ok=True)
     python.write_text(f"#!/bin/sh\necho '{imported}'\n")
     python.chmod(0o755)
@@ -183,6 +172,7 @@ def checkout(tmp_path: Path) -> Path:
     (root / "bertch15" / "__init__.py").touch()
     (root / "pyproject.toml").write_text("[project]\n")
     (root / ".ci" / "constraints.txt").write_text("# tested\nnumpy==2.4.6\ntorch==2.13.0\n")
+    (root / ".ci" / "html-constraints.txt").write_text("nbconvert==7.17.2\n")
     return root
 
 
@@ -285,14 +275,14 @@ def of_another_checkout(root: Path, patch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def broken(root: Path, patch: pytest.MonkeyPatch) -> Path:
-    (root / ".venv" / "bin" / "python").unlink()
-    (root / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
+def broken(root: Path, patch: pytest.MonkeyPatch, name: str = ".venv") -> Path:
+    (root / name / "bin" / "python").unlink()
+    (root / name / "bin" / "python").symlink_to("/nowhere/python")
     return root
 
 
-def failing(root: Path, patch: pytest.MonkeyPatch) -> Path:
-    python = root / ".venv" / "bin" / "python"
+def failing(root: Path, patch: pytest.MonkeyPatch, name: str = ".venv") -> Path:
+    python = root / name / "bin" / "python"
     python.write_text(python.read_text() + "exit 1\n")
     return root
 
@@ -362,17 +352,70 @@ class TestStaleness:
         assert update(checkout, (0, "")).created == 1
 
 
-class TestMessages:
-    def test_an_old_python_can_read_the_script(self) -> None:
-        ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 6))
+@posix
+class TestStaticEdition:
+    """The environment `.venv-html`, by .ci/html_env.py."""
 
-    def test_the_script_needs_the_standard_library_alone(self) -> None:
-        tree = ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))
-        modules = {alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names}
-        tree = ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))
-        modules |= {node.module or "." for node in tree if isinstance(node, ast.ImportFrom)}
+    def test_it_is_made_and_gets_what_builds_from_its_own_constraints(self, checkout: Path) -> None:
+        recorder = Recorder(checkout, [(0, "")], name=".venv-html")
+        html_env.update(checkout, False, recorder)
+        make, install = recorder.commands
+        assert make[1:] == ["-m", "venv", "--clear", str(checkout / ".venv-html")]
+        assert install[0] == str(checkout / ".venv-html" / "bin" / "python")
+        assert install[1:5] == ["-I", "-m", "pip", "install"]
+        assert install[install.index("--only-binary") + 1] == ":all:"
+        assert install[-4:] == [".ci/html-constraints.txt", "nbconvert", "latex2mathml", "ziamath"]
+        assert recorder.pins == [["nbconvert==7.17.2"]]
+
+    def test_one_that_works_is_kept_and_gets_what_the_tests_need(self, checkout: Path) -> None:
+        html_env.update(checkout, False, Recorder(checkout, [(0, "")], name=".venv-html"))
+        recorder = Recorder(checkout, [(0, "")], name=".venv-html")
+        html_env.update(checkout, True, recorder)
+        (install,) = recorder.commands
+        assert install[-5:] == ["nbconvert", "latex2mathml", "ziamath", "pytest", "playwright"]
+
+    @pytest.mark.parametrize("change", [broken, failing])
+    def test_one_that_does_not_work_is_made_anew(
+        self, checkout: Path, change: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        html_env.update(checkout, False, Recorder(checkout, [(0, "")], name=".venv-html"))
+        change(checkout, monkeypatch, ".venv-html")
+        recorder = Recorder(checkout, [(0, "")], name=".venv-html")
+        html_env.update(checkout, False, recorder)
+        assert recorder.created == 1
+
+    @pytest.mark.parametrize(("said", "told"), [(NO_NETWORK, "the network"), (NO_SPACE, "Is the disk full?")])
+    def test_what_pip_could_not_do_is_told(self, checkout: Path, said: str, told: str) -> None:
+        with pytest.raises(env.Trouble, match=told):
+            html_env.update(checkout, False, Recorder(checkout, [(1, said)], name=".venv-html"))
+
+    def test_every_package_that_it_names_is_pinned(self) -> None:
+        pins = (ROOT / ".ci" / "html-constraints.txt").read_text(encoding="utf-8").splitlines()
+        assert {"nbconvert", "playwright"} <= {*html_env.BUILDS, *html_env.TESTS}
+        assert {*html_env.BUILDS, *html_env.TESTS} <= {pin.split("==")[0] for pin in pins}
+
+
+@pytest.mark.parametrize("name", ["env.py", "html_env.py", "make.py"])
+class TestScripts:
+    def test_an_old_python_can_read_it(self, name: str) -> None:
+        ast.parse((ROOT / ".ci" / name).read_text(encoding="utf-8"), feature_version=(3, 6))
+
+    def test_it_needs_the_standard_library_alone(self, name: str) -> None:
+        nodes = list(ast.walk(ast.parse((ROOT / ".ci" / name).read_text(encoding="utf-8"))))
+        modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        modules |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
         assert "subprocess" in modules
-        assert {name.split(".")[0] for name in modules} <= sys.stdlib_module_names
+        assert {name.split(".")[0] for name in modules} <= sys.stdlib_module_names | {"env"}
+
+
+class TestMessages:
+    def test_the_readme_and_a_full_disk_tell_the_same_space(self, checkout: Path) -> None:
+        needed = re.search(r"about (\d+ GB) of disk", README)
+        with_cuda = re.search(r"brings CUDA there,\s+and\s+needs\s+(\d+ GB)", README)
+        assert needed
+        assert with_cuda
+        told = str(env.pip_trouble(NO_SPACE))
+        assert f"takes about {needed[1]}, with a CUDA torch {with_cuda[1]}." in told
 
     def test_an_old_python_is_told_so(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -422,30 +465,3 @@ class TestMessages:
         answer = env.run_shown([sys.executable, "-c", program], tmp_path)
         assert answer == (3, f"{tmp_path.resolve()}\n")
         assert capsys.readouterr().err == answer[1]
-
-
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
-TARGETS = [line.split(":")[0] for line in MAKEFILE if re.match(r"[a-z-]+:", line)]
-
-
-class TestMakefile:
-    def test_jupyterlab_listens_on_this_machine_alone_and_keeps_its_token(self) -> None:
-        (command,) = [line for line in MAKEFILE if "jupyterlab" in line]
-        assert "--ip=127.0.0.1" in command
-        assert command.endswith("notebooks/index.ipynb")
-        assert "token" not in command
-        assert "password" not in command
-
-    def test_help_comes_first_and_lists_every_other_target(self) -> None:
-        assert TARGETS[0] == "help"
-        listed = [match[1] for line in MAKEFILE if (match := re.search(r'@echo "make ([\w-]+) ', line))]
-        assert sorted(listed) == sorted(TARGETS[1:])
-
-    def test_no_target_is_taken_for_a_file(self) -> None:
-        (phony,) = [line for line in MAKEFILE if line.startswith(".PHONY:")]
-        assert sorted(phony.split()[1:]) == sorted(TARGETS)
-
-    @pytest.mark.parametrize("page", ["README.md", ".ci/run"])
-    def test_what_is_told_to_make_is_a_target(self, page: str) -> None:
-        told = re.findall(r"\bmake (?:[A-Z]+=\S+ )?([a-z-]+)\b", (ROOT / page).read_text(encoding="utf-8"))
-        assert {"check", "test"} <= set(told) <= set(TARGETS)

@@ -20,7 +20,7 @@ import bertch15
 
 REBUILD = (
     "Make the environment anew: delete the folder .venv, then `make env` "
-    "(Windows: `py .ci\\env.py`, conda: `conda env update -f environment.yml`)"
+    "(PowerShell: `.\\make env`, conda: `conda env update -f environment.yml`)"
 )
 KERNEL_LIMIT = 60.0
 """Seconds that the kernel may take to start and answer."""
