@@ -2,6 +2,8 @@
 # `make PYTHON=python3.12 lab` takes another Python, `make LAB=--no-browser lab` gives JupyterLab an option.
 PYTHON ?= python3
 LAB ?=
+SEEDS ?= 5
+NOISE ?= 1 2
 BOOK = .venv/bin/python
 HTML = .venv-html/bin/python
 
@@ -12,7 +14,7 @@ ifeq ($(shell id -u),0)
 AS_ROOT = --allow-root
 endif
 
-.PHONY: help lab test check notebooks exercises handout figures bench timings html html-test browser-test latency grade-test env
+.PHONY: help lab test check notebooks exercises handout figures portable noise environments bench timings html html-test browser-test latency grade-test env
 
 help:
 	@echo "make lab        open the book in JupyterLab"
@@ -22,6 +24,9 @@ help:
 	@echo "make exercises  rebuild the exercises and their solutions from notebooks/solutions/text"
 	@echo "make handout    write build/handout/bertch15-handout.zip for students: the book, no solutions"
 	@echo "make figures    write figures/*.svg and *.png anew, from the same functions as the pages"
+	@echo "make portable   run all pages under rounding noise, other kernels and threads; SEEDS=20 before a release (an hour)"
+	@echo "make noise      run all pages under two seeds of rounding noise, as CI does; NOISE=7 takes another"
+	@echo "make environments make throw-away environments with other versions, for make portable"
 	@echo "make bench      measure the fast lab against the plain listing, on this machine (ten minutes)"
 	@echo "make timings    measure how long each page runs, for the start page"
 	@echo "make html       build the static edition, build/html/index.html, from the stored outputs"
@@ -57,6 +62,15 @@ handout:
 
 figures: env
 	$(BOOK) .ci/figures.py
+
+portable: env
+	$(BOOK) .ci/portable.py --seeds $(SEEDS)
+
+noise: env
+	$(BOOK) .ci/portable.py --noise $(NOISE)
+
+environments: env
+	$(BOOK) .ci/environments.py
 
 bench: env
 	$(BOOK) tests/bench.py

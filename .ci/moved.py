@@ -101,7 +101,7 @@ def too_close(runs: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def is_shown(cells: list[dict[str, str]], cell: int, where: str, form: str, value: float) -> bool:
-    """Say whether a number reaches the reader of a static page: in the cell's outputs, in words, or in a figure."""
+    """Say whether a number reaches the reader of a static page: in an output of its cell, or in a figure."""
     if form.startswith("against ") or ".figures." in where:
         return True
     return any(f"{value:{form}}".strip() in text for text in cells[cell - 1].values())

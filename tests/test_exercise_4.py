@@ -236,12 +236,11 @@ def test_mistaken_pairs_are_named(make: Callable[[], Any], fragment: str) -> Non
 
 
 def test_a_word_too_many_or_too_few_is_not_right() -> None:
-    for place in range(measured()[2].size):
-        for word in (-1 / 38, 1 / 38):
-            table = measured()[2].copy()
-            table.flat[place] += word
-            if table.max() <= 1:
-                assert says("pairs", pairs={**measured(), 2: table}, runs=runs())[0] == "not yet"
+    for place, word in ((0, -1 / 38), (9, 1 / 38)):
+        table = measured()[2].copy()
+        table.flat[place] += word
+        assert table.max() <= 1
+        assert says("pairs", pairs={**measured(), 2: table}, runs=runs())[0] == "not yet"
 
 
 def test_a_word_on_the_boundary_may_fall_on_either_side() -> None:

@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from chapter import chapter
 from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
@@ -39,9 +41,11 @@ from pictures import (
     words_and_colours,
 )
 
+from bertch15 import lab
 from bertch15.figures.gallery import NAMES, Drawn, Gallery, svg, write_figures
 from bertch15.figures.palette import BLUE
 from bertch15.figures.style import DPI, png
+from bertch15.geometry import Cosines
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 
@@ -115,6 +119,32 @@ def test_the_svg_says_and_shows_the_same(name: str):
     assert words_and_colours(kept) == words_and_colours(drawn), "if meant: make figures"
     if text_engine() == stored["drawn with"]:
         assert np.abs(outlines(kept) - outlines(drawn)).max() < TENTH_OF_A_PIXEL, "if meant: make figures"
+
+
+def shaken(result: lab.LabResult, by: float) -> lab.LabResult:
+    """The same result, its cosines changed in a digit that nobody reads."""
+
+    def changed(cosines: Cosines) -> Cosines:
+        return Cosines(cosines.within + by, cosines.between - by)
+
+    return replace(
+        result,
+        replicates=tuple(
+            replace(r, initial=changed(r.initial), after=changed(r.after)) for r in result.replicates
+        ),
+    )
+
+
+@pytest.mark.parametrize("by", [2e-6, -2e-6])
+def test_the_bytes_of_a_figure_depend_on_no_digit_that_it_does_not_print(by: float):
+    whole = gallery()
+    noise = torch.Generator().manual_seed(15)
+    weights = {
+        name: t + by * torch.rand(t.shape, generator=noise) * t.abs() for name, t in whole.pretrained.items()
+    }
+    other = Gallery(shaken(whole.result, by), weights)
+    for name in ("figure_15_4", "attention_weights"):
+        assert svg(other.draw(name)[0]) == svg(draw(name)[0]), name
 
 
 def test_figure_15_4_shows_the_numbers_that_the_chapter_prints(ledger: dict[str, Any]):

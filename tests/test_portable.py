@@ -1,4 +1,4 @@
-"""What `make portable` rests on: noise that reaches every weight, notes of what is printed, and an honest comparison.
+"""What `make portable` rests on: noise on every weight, notes of what is printed, and an honest comparison.
 
 Everything is tried on sources and results made up here; the pages themselves are run by `.ci/run`.
 """
@@ -25,8 +25,8 @@ from bertch15.pretraining import new_head, seeded
 from bertch15.recipe import Recipe
 with seeded(6050):
     parts = {"encoder": Encoder(), "head": new_head(Recipe()), "classifier": torch.nn.Linear(48, 2)}
-states = {f"{name}.{key}": t.double().flatten().tolist() for name, m in parts.items() for key, t in m.state_dict().items()}
-print(json.dumps(states))
+states = {name: part.state_dict().items() for name, part in parts.items()}
+print(json.dumps({f"{n}.{k}": t.double().flatten().tolist() for n, state in states.items() for k, t in state}))
 """
 
 

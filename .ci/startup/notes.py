@@ -1,8 +1,8 @@
 """Notes of the numbers that a page formats, before they are rounded: for `make portable` (see sitecustomize.py).
 
 An f-string, a `"...".format(...)` and a `round(...)` whose value is a float get a line in the file BERTCH15_NOTES:
-the code cell, the place in the source, the format, and the value in full. So does a float that a cell compares with
-a number, as in `gap < 5e-6`: what it prints may turn there.
+the code cell, the place in the source, the format, and the value in full. So does a float that a cell compares
+with a number, as in `gap < 5e-6`: what it prints may turn there.
 """
 
 import ast

@@ -18,8 +18,8 @@ from bertch15.pretraining import Pretrained, reproducible
 BUDGET = 1
 """Labelled words per family in the pairs."""
 DOUBT = 1e-4
-"""A word whose two logits lie closer than this may be decided by rounding. Sums that are added in another order move
-their difference by up to 6e-6; the closest word of the chapter's pairs stands at 6e-3."""
+"""A word whose two logits lie closer than this may be decided by rounding. Sums that are added in another order
+move their difference by up to 6e-6; the closest word of the chapter's pairs stands at 6e-3."""
 
 WINNER = Reason(
     "probe winner",
@@ -111,7 +111,7 @@ def mistaken(found: Tensor, right: Scores, others: Sequence[tuple[Tensor, str]])
 
 
 def alike(found: Tensor, expected: Tensor, doubtful: Tensor | None = None) -> bool:
-    """Say whether two tables agree: by less than half of what one word weighs, and a word more for each doubtful one."""
+    """Say whether two tables agree: to less than half a word, and to a word more for each doubtful one."""
     words = (found.double() - expected.double()).abs() * (40 - 2 * BUDGET)
     return bool((words < 0.5 + (0 if doubtful is None else doubtful)).all())
 
