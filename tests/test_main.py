@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -237,11 +236,10 @@ def test_interruption_ends_the_lab_at_once(under_way: bool) -> None:
         piece = os.read(process.stderr.fileno(), 4096)
         assert piece, read
         read += piece
-    begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 1
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert out == b""
+    assert out == b"", "it went on to the end"
+    assert b"100%" not in err
     assert err.endswith(b"\nInterrupted.\n")
     assert b"Traceback" not in err

@@ -1,13 +1,12 @@
 """The mask policy under sliders: the picture of each state, and the controls that lead to it."""
 
 import re
-import time
-from statistics import median
 
 import ipywidgets as widgets
 import pytest
 
 from bertch15.corruption import Count
+from bertch15.demonstrations import policy
 from bertch15.demonstrations.policy import demonstrate
 from bertch15.demonstrations.policy_view import counts_picture, policy_view, shares_picture, strip_picture
 from bertch15.demonstrations.policy_words import SENTENCES
@@ -212,10 +211,10 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
     assert len(widgets.widget._instances) == before
 
 
-def test_a_repaint_is_quick_at_two_thousand_draws() -> None:
-    seconds = []
-    for redraw in range(25):
-        start = time.perf_counter()
-        view(redraw=redraw, draws=2000)
-        seconds.append(time.perf_counter() - start)
-    assert median(seconds) < 0.02
+def test_a_repaint_draws_once_however_many_draws_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is what makes it quick; how quick, `make latency` measures."""
+    calls = []
+    corrupt = policy.corrupt
+    monkeypatch.setattr(policy, "corrupt", lambda *given: calls.append(len(given[0])) or corrupt(*given))
+    view(redraw=1, draws=2000)
+    assert calls == [policy.MOST_DRAWS]

@@ -1,10 +1,8 @@
 """The visibility explorer under sliders: the picture of each state, and the controls that lead to it."""
 
 import re
-import time
 from html import unescape
 from itertools import product
-from statistics import median
 from typing import Literal
 
 import ipywidgets as widgets
@@ -171,12 +169,3 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
     assert len(widgets.widget._instances) == alive
     one.close()
     assert len(widgets.widget._instances) == before
-
-
-def test_a_repaint_is_quick() -> None:
-    seconds = []
-    for turn in range(25):
-        start = time.perf_counter()
-        visibility_view(turn % 6)
-        seconds.append(time.perf_counter() - start)
-    assert median(seconds) < 0.02
