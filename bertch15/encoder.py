@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from bertch15.settings import reproducible
 from bertch15.vocabulary import PAD, check_ids
 
 
@@ -114,3 +115,7 @@ class Encoder(nn.Module):
 def count_parameters(module: nn.Module) -> int:
     """Give the number of trainable numbers in a module; a tensor used twice counts once."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+# Held from outside: pages show the definition as it stands.
+Encoder.attention_weights = reproducible()(Encoder.attention_weights)  # type: ignore[method-assign]

@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from bertch15.encoder import Encoder
 from bertch15.language import COVERED_PER_FAMILY, Language
-from bertch15.pretraining import Progress, State, load_encoder, report, reproducible, seeded
+from bertch15.pretraining import Progress, State, load_encoder, report, seeded
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 from bertch15.visibility import VisibilityKind, visibility
 
 
@@ -52,6 +53,7 @@ def label_order(seed: int) -> tuple[list[int], list[int]]:
     return first, second
 
 
+@reproducible()
 def make_task(language: Language, seed: int, budget: int) -> Task:
     """Split the words for one budget of labelled words per family, in 1 to 19."""
     if not 1 <= budget < COVERED_PER_FAMILY:
@@ -105,6 +107,7 @@ def new_classifier(recipe: Recipe, seed: int, start: State) -> Classifier:
     return Classifier(encoder, head, recipe.readout, recipe.visibility)
 
 
+@reproducible()
 @torch.no_grad()
 def evaluate(classifier: Classifier, examples: tuple[Tensor, Tensor]) -> Score:
     """Count the right answers of a classifier; nothing moves."""
@@ -137,3 +140,8 @@ def adapt(recipe: Recipe, seed: int, start: State, budget: int, progress: Progre
             losses.append(F.cross_entropy(classifier(task.train[0]), task.train[1]).item())
         scores = [evaluate(classifier, examples) for examples in (task.train, task.covered, task.uncovered)]
     return Adapted(classifier, torch.tensor(losses), *scores)
+
+
+# Held from outside: pages show the definitions as they stand.
+label_order, new_classifier = reproducible()(label_order), reproducible()(new_classifier)
+adapt = reproducible()(torch.enable_grad()(adapt))

@@ -15,6 +15,7 @@ from bertch15.encoder import Encoder
 from bertch15.language import Language
 from bertch15.pretraining import State, load_encoder
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 from bertch15.visibility import VisibilityKind, visibility
 
 
@@ -51,6 +52,7 @@ def within_between(states: Tensor, families: Tensor) -> Cosines:
     return Cosines(float(cosine[same & others].mean()), float(cosine[~same].mean()))
 
 
+@reproducible()
 @torch.no_grad()
 def word_states(
     encoder: Encoder,
@@ -64,6 +66,7 @@ def word_states(
     return encoder(ids, visibility(ids, kind))[:, readout]
 
 
+@reproducible()
 def word_geometry(recipe: Recipe, state: State, covered: bool = True) -> Cosines:
     """Measure within and between for the covered (or the uncovered) words under an encoder's weights."""
     language = recipe.language()
@@ -71,3 +74,7 @@ def word_geometry(recipe: Recipe, state: State, covered: bool = True) -> Cosines
     families = language.covered if covered else language.uncovered
     states = word_states(encoder, language, families[0] + families[1], recipe.readout, recipe.visibility)
     return within_between(states, torch.tensor([f for f in (0, 1) for _ in families[f]]))
+
+
+# Held from outside: pages show the definitions as they stand.
+centred_cosine, within_between = reproducible()(centred_cosine), reproducible()(within_between)

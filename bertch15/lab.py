@@ -15,8 +15,9 @@ from bertch15.fast.training import Job, adapt_together, pretrain_together
 from bertch15.fast.worker import Worker
 from bertch15.finetuning import Adapted, Score, adapt
 from bertch15.geometry import Cosines, word_geometry
-from bertch15.pretraining import Pretrained, Progress, pretrain, report, reproducible
+from bertch15.pretraining import Pretrained, Progress, pretrain, report
 from bertch15.recipe import SEEDS, Recipe
+from bertch15.settings import reproducible
 
 ARMS = ("scratch", "pretrained")
 MOST_WORKERS = 4

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from bertch15.settings import reproducible
 from bertch15.vocabulary import CLS, PAD, SEP, Vocabulary
 
 CUES = (
@@ -70,6 +71,7 @@ class CueNoise:
         if not 0 <= self.probability <= 1:
             raise ValueError(f"probability must lie in [0, 1], got {self.probability}")
 
+    @reproducible()
     def opposed(self, generator: torch.Generator) -> set[int]:
         """Draw, for one word, the indices of the sentences that take the other family's cues."""
         if self.kind == "fixed":
@@ -104,6 +106,7 @@ class Language:
         return self.vocabulary.encode(self.sentences, LENGTH)
 
     @cached_property
+    @reproducible()
     def pool(self) -> Tensor:
         """The ids a random replacement may draw: those in the source, ascending, no [PAD], [CLS], [SEP]."""
         ids = self.source_ids.unique()
@@ -118,6 +121,7 @@ class Language:
 
 
 @lru_cache(maxsize=16)
+@reproducible()
 def make_language(
     seed: int = 6050, noise: CueNoise = CueNoise(), exposure: int = 0, shuffled: bool = False
 ) -> Language:

@@ -18,11 +18,11 @@ from bertch15.corruption import Corruption, corrupt
 from bertch15.encoder import Encoder
 from bertch15.language import LENGTH, Language
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 from bertch15.visibility import visibility
 from bertch15.vocabulary import PAD
 
 State = dict[str, Tensor]
-_DETERMINISTIC: Any = torch.utils.deterministic
 Progress = Callable[[int, int], bool | None]
 """Called as progress(done, total) in updates; a callback that returns False ends the run by `Cancelled`."""
 
@@ -37,27 +37,6 @@ def report(progress: Progress | None, done: int, total: int) -> None:
         raise Cancelled(f"cancelled after {done} of {total} updates")
 
 
-@contextmanager
-def reproducible(threads: int = 1) -> Iterator[None]:
-    """Compute with deterministic algorithms and `threads` threads, and give both settings back at the end.
-
-    The numbers do not depend on the thread count; one thread is merely the fastest for tensors this small.
-    """
-    mode, count = torch.get_deterministic_debug_mode(), torch.get_num_threads()
-    fill = _DETERMINISTIC.fill_uninitialized_memory
-    try:
-        # Not `use_deterministic_algorithms`, which sets the same and imports torch's compiler first.
-        torch.set_deterministic_debug_mode("error")
-        # Filling fresh memory finds reads of uninitialised values; it changes no result and costs time.
-        _DETERMINISTIC.fill_uninitialized_memory = False
-        torch.set_num_threads(threads)
-        yield
-    finally:
-        torch.set_num_threads(count)
-        _DETERMINISTIC.fill_uninitialized_memory = fill
-        torch.set_deterministic_debug_mode(mode)
-
-
 _GLOBAL_STREAM = threading.Lock()
 
 
@@ -65,9 +44,10 @@ _GLOBAL_STREAM = threading.Lock()
 def seeded(seed: int) -> Iterator[None]:
     """Seed the global generator, from which modules draw their weights, and give its state back at the end.
 
-    One caller at a time: replicates may run side by side in threads.
+    The draws inside are those of torch as it comes, whatever was set (`reproducible`). One caller at a time:
+    replicates may run side by side in threads.
     """
-    with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
+    with reproducible(), _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(seed)
         yield
 
@@ -130,6 +110,7 @@ def next_token_question(ids: Tensor, visible: Tensor) -> Question:
     return Question(ids, visible, selected, targets, (0, 0, 0), len(targets))
 
 
+@reproducible()
 def schedule(recipe: Recipe, seed: int, sentences: int) -> Tensor:
     """Draw which sentences each update sees: (updates, batch) int64, values in [0, sentences)."""
     generator = torch.Generator().manual_seed(seed + 1)
@@ -140,7 +121,7 @@ def questions(recipe: Recipe, language: Language, seed: int) -> Iterator[Questio
     """Ask the questions of one replicate, update by update, with draws from generators of its own."""
     source, policy, copies = language.source_ids, recipe.policy, recipe.static_masks
     visible_of_source = visibility(source, recipe.visibility)
-    pool = language.pool if policy.pool == "source" else torch.arange(len(language.vocabulary))
+    pool = language.pool if policy.pool == "source" else torch.arange(len(language.vocabulary), device="cpu")
     generator = torch.Generator().manual_seed(seed + 2)
     if copies:
         written = Corruption.join([corrupt(source, pool, generator, policy) for _ in range(copies)])
@@ -149,7 +130,7 @@ def questions(recipe: Recipe, language: Language, seed: int) -> Iterator[Questio
         if recipe.objective == "next token":
             yield next_token_question(ids, visible)
         elif copies:
-            copy = torch.randint(copies, rows.shape, generator=generator)
+            copy = torch.randint(copies, rows.shape, generator=generator, device="cpu")
             yield masked_question(written[copy * len(source) + rows], visible)
         else:
             yield masked_question(corrupt(ids, pool, generator, policy), visible)
@@ -162,12 +143,14 @@ def question_loss(encoder: Encoder, head: PretrainingHead, question: Question) -
     return F.cross_entropy(logits, question.targets, reduction="sum") / max(1, len(question.targets))
 
 
+@reproducible()
 def new_encoder(recipe: Recipe) -> Encoder:
     """Build the encoder of a recipe, with draws from the global generator."""
     size = len(recipe.language().vocabulary)
     return Encoder(size, LENGTH, recipe.width, recipe.heads, recipe.inner, recipe.blocks)
 
 
+@reproducible()
 def load_encoder(recipe: Recipe, state: State) -> Encoder:
     """Build the encoder of a recipe with the weights `state`; no global state is left changed."""
     with seeded(0):  # the weights drawn here are overwritten at once
@@ -176,6 +159,7 @@ def load_encoder(recipe: Recipe, state: State) -> Encoder:
     return encoder
 
 
+@reproducible()
 def new_head(recipe: Recipe) -> PretrainingHead:
     """Build the pretraining head of a recipe, with draws from the global generator."""
     language = recipe.language()
@@ -258,3 +242,7 @@ def pretrain(
     counts = torch.tensor(branches, dtype=torch.int64).reshape(-1, 3), torch.tensor(eligible, dtype=torch.int64)
     pretrained, after = copy_state(encoder), copy_state(head)
     return Pretrained(recipe, seed, scratch, pretrained, after, torch.tensor(losses), *counts, kept)
+
+
+# Held from outside: pages show the definition as it stands.
+pretrain = reproducible()(torch.enable_grad()(pretrain))

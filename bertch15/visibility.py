@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from bertch15.settings import reproducible
 from bertch15.vocabulary import PAD
 
 VisibilityKind = Literal["full", "causal", "own", "unpadded"]
@@ -62,3 +63,7 @@ def as_blocked_mask(visible: Tensor, heads: int) -> Tensor:
     This is the sense of `torch.nn.MultiheadAttention`'s `attn_mask`, which wants one matrix a head.
     """
     return (~visible).repeat_interleave(heads, dim=0)
+
+
+# Held from outside: pages show the definitions as they stand.
+visibility, causal = reproducible()(visibility), reproducible()(causal)

@@ -10,6 +10,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from bertch15.settings import reproducible
+
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)
 
@@ -48,6 +50,7 @@ class Vocabulary:
         """Give the token's id in [0, V); a token that is not in the vocabulary gets the id of [UNK]."""
         return self.ids.get(token, UNK)
 
+    @reproducible()
     def encode(self, sentences: Sequence[str | Sequence[str]], length: int) -> Tensor:
         """Encode sentences as [CLS] tokens [SEP], filled up with [PAD].
 
@@ -81,6 +84,8 @@ class Vocabulary:
 
 def check_ids(ids: Tensor, size: int) -> None:
     """Raise ValueError unless `ids` are whole numbers in [0, size)."""
+    if ids.is_meta:
+        raise ValueError('ids must hold numbers, got a tensor on torch\'s device "meta", where none has any')
     if ids.dtype != torch.int64:
         raise ValueError(f"ids must be int64, got {ids.dtype}")
     if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < size):

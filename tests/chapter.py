@@ -6,6 +6,8 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimisers
 
 from bertch15 import lab
 from bertch15.pretraining import Pretrained, State, pretrain
@@ -30,16 +32,40 @@ def same(first: State, second: State) -> bool:
 
 
 def settings() -> dict[str, Any]:
-    """Take down what a library may change for everybody: random streams, threads, flags, dtype."""
+    """Take down what a library may change for everybody: streams, threads, flags, dtype, precision, hooks."""
     return {
         "random state": torch.get_rng_state().tolist(),
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
         "gradients": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
         "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "autocast": torch.is_autocast_enabled("cpu"),
         "fill": torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
+        "mkldnn": torch.backends.mkldnn.enabled,
+        "exchange of parameters": torch.__future__.get_swap_module_params_on_conversion(),
+        "flushed denormals": torch.full((), 1e-40, dtype=torch.float32, device="cpu").mul(1.0).item() == 0,
+        "precisions": [getattr(part, "fp32_precision", None) for part in precisions()],
+        "hooks": [[*hooks.values()] for hooks in hooks_of_torch()],
     }
+
+
+def precisions() -> list[Any]:
+    """Give the parts of torch's backends that have a precision of their own, where this torch has them."""
+    of_mkldnn = [getattr(torch.backends.mkldnn, part, None) for part in ("matmul", "conv", "rnn")]
+    return [torch.backends, torch.backends.mkldnn, *of_mkldnn]
+
+
+def hooks_of_torch() -> list[dict[int, Any]]:
+    """Give torch's tables of hooks that act on every module and every optimiser."""
+    tables = ("forward_pre", "forward", "backward_pre", "backward")
+    registrations = ("parameter_registration", "module_registration", "buffer_registration")
+    return [
+        *(getattr(modules, f"_global_{name}_hooks") for name in (*tables, *registrations)),
+        *(getattr(optimisers, f"_global_optimizer_{when}_hooks") for when in ("pre", "post")),
+    ]
 
 
 @contextmanager

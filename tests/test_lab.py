@@ -226,7 +226,12 @@ def interrupt() -> bool:
 
 
 def press_control_c() -> bool:
-    signal.raise_signal(signal.SIGINT)
+    # Tests that a shell runs in the background have been told to ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     return True
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from bertch15.settings import reproducible
+
 SECONDS = 10.0
 """How long one call may take. A call that does its work takes a small part of it."""
-
-_DETERMINISTIC: Any = torch.utils.deterministic
 
 
 class TooLong(BaseException):
@@ -41,24 +41,20 @@ class Outcome:
 
 @contextmanager
 def undisturbed(seed: int) -> Iterator[None]:
-    """Seed every global stream, and at the end give back streams, threads and settings as they were."""
+    """Seed every global stream, hold torch's settings, and at the end give back all of them as they were."""
     streams = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  # it is to be kept
-    threads, mode, kind = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.get_default_dtype()
-    gradients, fill = torch.is_grad_enabled(), _DETERMINISTIC.fill_uninitialized_memory
-    try:
-        torch.random.default_generator.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
-        yield
-    finally:
-        torch.set_rng_state(streams[0])
-        random.setstate(streams[1])
-        np.random.set_state(streams[2])  # noqa: NPY002
-        torch.set_num_threads(threads)
-        torch.set_deterministic_debug_mode(mode)
-        torch.set_default_dtype(kind)
-        torch.set_grad_enabled(gradients)
-        _DETERMINISTIC.fill_uninitialized_memory = fill
+    with reproducible(), torch.enable_grad():
+        # The student's code owes nobody determinism to the bit, and `put_` would raise.
+        torch.set_deterministic_debug_mode("default")
+        try:
+            torch.random.default_generator.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            yield
+        finally:
+            torch.random.default_generator.set_state(streams[0])
+            random.setstate(streams[1])
+            np.random.set_state(streams[2])  # noqa: NPY002
 
 
 @contextmanager

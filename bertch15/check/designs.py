@@ -17,10 +17,10 @@ from bertch15.pretraining import (
     pretrain,
     question_loss,
     questions,
-    reproducible,
     seeded,
 )
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 
 MakeHead = Callable[[Recipe], nn.Module]
 
@@ -48,6 +48,7 @@ def pretrain_with(
     return run, made[-1]
 
 
+@reproducible()
 def control_rows(language: Language) -> Tensor:
     """Give the ids of the words that occur in no sentence, as far as there are any."""
     words = [word for family in language.uncovered for word in family]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 TOKENS = ["[CLS]", "the", "wug", "is", "calm", "[SEP]", "[PAD]", "[PAD]"]
 SELECTED = TOKENS.index("wug")
-PADDING = torch.tensor([token == "[PAD]" for token in TOKENS])
+PADDING = torch.tensor([token == "[PAD]" for token in TOKENS], device="cpu")
 KINDS = ("causal", "full")
 
 FAULTS = {

@@ -13,8 +13,9 @@ from bertch15.check.calling import call, unwritten
 from bertch15.check.together import Mistake
 from bertch15.check.verdict import EMPTY, RIGHT, Part, careful, closeness, wrong
 from bertch15.finetuning import Classifier, make_task, new_classifier
-from bertch15.pretraining import Pretrained, State, copy_state, pretrain, reproducible
+from bertch15.pretraining import Pretrained, State, copy_state, pretrain
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 
 KINDS = ("probe", "full")
 """The two columns of a pair, in their order."""

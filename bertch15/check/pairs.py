@@ -13,7 +13,8 @@ from bertch15.check.together import together
 from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, closeness, untouched, wrong
 from bertch15.fast.training import Job, adapt_together
 from bertch15.finetuning import Adapted, make_task
-from bertch15.pretraining import Pretrained, reproducible
+from bertch15.pretraining import Pretrained
+from bertch15.settings import reproducible
 
 BUDGET = 1
 """Labelled words per family in the pairs."""

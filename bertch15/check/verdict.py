@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from bertch15.figures.palette import INK
+from bertch15.settings import reproducible
 
 State = Literal["right", "not yet", "not attempted"]
 
@@ -90,12 +91,16 @@ def wrong(says: str) -> Part:
 
 
 def careful(part: Callable[P, Part]) -> Callable[P, Part]:
-    """Turn whatever an answer makes a check raise into a sentence: a check never raises at an answer."""
+    """Turn whatever an answer makes a check raise into a sentence: a check never raises at an answer.
+
+    The verdict does not depend on what the reader has set in torch, gradients switched off included.
+    """
 
     @wraps(part)
     def safely(*args: P.args, **kwargs: P.kwargs) -> Part:
         try:
-            return part(*args, **kwargs)
+            with reproducible(), torch.enable_grad():
+                return part(*args, **kwargs)
         except Exception as error:
             return wrong(f"This answer could not be read: {type(error).__name__}: {error}")
 

@@ -14,6 +14,7 @@ from bertch15.demonstrations.view import View, disc, label, line, panel, paragra
 from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.geometry import Cosines, within_between, word_states
 from bertch15.pretraining import Pretrained, load_encoder
+from bertch15.settings import reproducible
 
 STEPS = (0, 5, 10, *range(20, 200, 20), *range(200, 400, 25), *range(400, 601, 50))
 """Updates after which to look: densely at first, where the loss falls fastest."""
@@ -90,6 +91,7 @@ def plane_of(states: Tensor, families: Tensor) -> Tensor:
     return directions
 
 
+@reproducible()
 def come_apart(trained: Pretrained) -> Apart:
     """Look at the covered words in every snapshot of a run, each in the neutral sentence.
 

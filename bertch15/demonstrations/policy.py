@@ -10,6 +10,7 @@ import torch
 
 from bertch15.corruption import Corruption, Count, Policy, corrupt
 from bertch15.demonstrations.policy_words import SENTENCES, VOCABULARY, read
+from bertch15.settings import reproducible
 from bertch15.vocabulary import SPECIALS
 
 DRAWS, MOST_DRAWS = 400, 2000
@@ -66,6 +67,7 @@ class Outcome:
         return "\n".join([*parts, *(f"! {remark}" for remark in self.remarks)])
 
 
+@reproducible()
 def demonstrate(
     sentence: str = SENTENCES[0],
     rate: float = 0.15,

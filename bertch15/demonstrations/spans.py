@@ -16,6 +16,7 @@ from bertch15.corruption import Policy, corrupt
 from bertch15.demonstrations.view import View, panel, paragraph
 from bertch15.families.spans import Sentinels, count_noise, draw_noise, remove_spans
 from bertch15.figures.palette import INK
+from bertch15.settings import reproducible
 from bertch15.vocabulary import SPECIALS, Vocabulary
 
 SENTENCES = (
@@ -76,6 +77,7 @@ class Taken:
         return f"This is one of {self.ways:,} ways to place these spans, all equally likely."
 
 
+@reproducible()
 def take_spans(tokens: tuple[str, ...], density: float, mean_span: float, redraw: int = 0) -> Taken:
     """Draw spans in a sentence of tokens and take them out.
 
@@ -111,6 +113,7 @@ def refusal(tokens: tuple[str, ...], density: float, mean_span: float) -> str:
     return ""
 
 
+@reproducible()
 def as_bert(tokens: tuple[str, ...], rate: float, redraw: int = 0) -> list[Token]:
     """Show the tokens as BERT reads them under 80/10/10, at a selection rate, each target beneath its position."""
     vocabulary = Vocabulary.of([*tokens, *" ".join(SENTENCES).split()])

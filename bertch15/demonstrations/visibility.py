@@ -11,6 +11,7 @@ import torch
 
 from bertch15.encoder import Attention
 from bertch15.pretraining import seeded
+from bertch15.settings import reproducible
 from bertch15.visibility import causal, visibility
 from bertch15.vocabulary import Vocabulary
 
@@ -68,3 +69,7 @@ def reading(
     return Reading(
         tuple(vocabulary.decode(ids)[0]), query, tuple(visible[0, query].tolist()), tuple(weights.tolist())
     )
+
+
+# Held from outside: pages show the definition as it stands.
+reading = reproducible()(reading)

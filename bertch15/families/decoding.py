@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bertch15.settings import reproducible
+
 LogProbabilities = Callable[[Tensor], Tensor]
 
 
@@ -85,3 +87,7 @@ def likeliest(scores: Tensor, count: int) -> list[int]:
     """Give the `count` likeliest tokens of scores (V,), of equals the lowest id first, none of probability 0."""
     order = scores.argsort(descending=True, stable=True)[:count].tolist()
     return [token for token in order if scores[token] > -torch.inf]
+
+
+# Held from outside: pages show the definitions as they stand.
+greedy, beam_search = reproducible()(greedy), reproducible()(beam_search)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from bertch15.encoder import Encoder
 from bertch15.pretraining import Pretrained, PretrainingHead, load_encoder, new_head, seeded
+from bertch15.settings import reproducible
 from bertch15.visibility import VisibilityKind, visibility
 from bertch15.vocabulary import PAD
 
@@ -47,6 +48,7 @@ class NextTokenModel:
         self.encoder, self.head, self.kind = encoder, head, kind
 
     @classmethod
+    @reproducible()
     def of(cls, trained: Pretrained) -> "NextTokenModel":
         """Take the model out of a pretraining run, with the visibility it was trained under."""
         encoder = load_encoder(trained.recipe, trained.pretrained)
@@ -66,6 +68,11 @@ class NextTokenModel:
         prefixes = [ids[:, : t + 1] for t in range(ids.shape[1])]
         return torch.stack([self.logits(prefix)[:, -1] for prefix in prefixes], dim=1)
 
+    @reproducible()
     def __call__(self, prefixes: Tensor) -> Tensor:
         """Give the log-probabilities of the token after each prefix: (n, t) -> (n, V)."""
         return self.logits(prefixes)[:, -1].log_softmax(-1)
+
+
+# Held from outside: pages show the definition as it stands.
+NextTokenModel.logits = reproducible()(NextTokenModel.logits)  # type: ignore[method-assign]

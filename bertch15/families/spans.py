@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from bertch15.settings import reproducible
 from bertch15.vocabulary import check_ids
 
 ClosingKind = Literal["after a kept end", "always", "never"]
@@ -135,6 +136,7 @@ def remove_spans(
     return Removed(inputs_ids, targets_ids)
 
 
+@reproducible()
 def reassemble(removed: Removed, sentinels: Sentinels = Sentinels(), end: int | None = None) -> Tensor:
     """Put the removed spans back: the ids (L,) from which inputs and targets were made.
 
@@ -186,3 +188,8 @@ def longest_text(inputs: int, density: float = 0.15, mean_span: float = 3.0) -> 
     while sizes_of(tokens + 1, density, mean_span).inputs <= inputs:
         tokens += 1
     return sizes_of(tokens, density, mean_span)
+
+
+# Held from outside: pages show the definitions as they stand.
+random_lengths, draw_noise = reproducible()(random_lengths), reproducible()(draw_noise)
+remove_spans = reproducible()(remove_spans)

@@ -23,6 +23,7 @@ from bertch15.pretraining import (
     seeded,
 )
 from bertch15.recipe import Recipe
+from bertch15.settings import reproducible
 from bertch15.visibility import visibility
 from bertch15.vocabulary import PAD
 
@@ -99,6 +100,7 @@ def longest(ids: Tensor) -> int:
     return int((ids != PAD).any(0).nonzero().max()) + 1
 
 
+@reproducible()
 def pretrain_together(
     recipe: Recipe, seeds: Sequence[int], snapshots: Sequence[int] = (), progress: Progress | None = None
 ) -> list[Pretrained]:
@@ -185,6 +187,7 @@ def all_sentences(recipe: Recipe, tasks: Sequence[Task]) -> tuple[Reading, Tenso
     return reading, fill_up([task.train[1] for task in tasks]), shares
 
 
+@reproducible()
 def adapt_together(recipe: Recipe, jobs: Sequence[Job], progress: Progress | None = None) -> list[Adapted]:
     """Do what `bertch15.finetuning.adapt` does, for several adaptations at once: one result a job."""
     tasks = [make_task(recipe.language(), job.seed, job.budget) for job in jobs]

@@ -23,10 +23,44 @@ PACKAGES = str(Path(bertch15.__file__).resolve().parent.parent)
 SECONDS_BETWEEN_REPORTS = 0.1
 
 
+def arithmetic() -> dict[str, str]:
+    """Give the environment variables by which the libraries under torch choose how to compute; not how fast."""
+    families, counts = ("MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_"), ("_NUM_THREADS", "_VERBOSE")
+    return {name: v for name, v in os.environ.items() if name.startswith(families) and not name.endswith(counts)}
+
+
+AT_IMPORT = arithmetic()
+
+
+def environment() -> dict[str, str]:
+    """Give the environment in which a new process computes as this one does, on one thread.
+
+    Torch chose its kernels when it was imported, and the new process is told that choice, whatever the variable
+    says by now. The libraries under it do not say what they chose, and when.
+    Raises RuntimeError if a variable that they read has changed since this module was imported.
+    """
+    now = arithmetic()
+    for name in sorted(AT_IMPORT.keys() | now.keys()):
+        if AT_IMPORT.get(name) != now.get(name):
+            raise RuntimeError(
+                f"the environment variable {name} has changed since the book was imported, so a new process might "
+                "compute otherwise than this one: set it before Python starts (in a notebook, restart the kernel)"
+            )
+    from torch.backends.cpu import (
+        get_cpu_capability,
+    )  # not above: the process itself listens before it imports torch
+
+    kernels = get_cpu_capability().lower().replace("no avx", "default").replace(" ", "")
+    paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+    chosen = {"ATEN_CPU_CAPABILITY": kernels, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **chosen}
+
+
 class Worker:
     """Start `function(*arguments, progress=...)` in a process; look at `done` and `finished`, then at `result`.
 
-    error: in words, what the function raised; empty if nothing, or if the process died without a word.
+    error: in words, what the function raised, or why no process was started; empty if neither, or if the process
+    died without a word.
     function: one of the package's, by whose name the process finds it; arguments and result must be picklable.
     Whoever starts a worker closes it, finished or not.
     """
@@ -37,15 +71,19 @@ class Worker:
         self._result: Any = None
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
-        paths = [PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
         work = pickle.dumps((function, arguments))
+        try:
+            surroundings = environment()
+        except RuntimeError as error:
+            self.error = str(error)
+            return
         with suppress(OSError):  # no process, or one that died at once: then there is no result
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bertch15.fast.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+                env=surroundings,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
             self._reader.start()

@@ -21,7 +21,8 @@ from bertch15.figures.style import DPI, own_look, png
 from bertch15.figures.transfer import transfer
 from bertch15.finetuning import make_task, new_classifier
 from bertch15.lab import LabResult
-from bertch15.pretraining import State, load_encoder, reproducible
+from bertch15.pretraining import State, load_encoder
+from bertch15.settings import reproducible
 from bertch15.visibility import causal, visibility
 from bertch15.vocabulary import Vocabulary
 
@@ -102,6 +103,7 @@ def two_visibilities() -> Drawn:
     return controls(vocabulary, ids, ids == vocabulary.id("bank"))
 
 
+@reproducible()
 def as_bert() -> Prepared:
     """Prepare the sentence for an encoder: one hole, everything in view."""
     reads = ["[CLS]", *WORDS, "[SEP]"]
@@ -117,6 +119,7 @@ def as_gpt() -> Prepared:
     return Prepared("GPT-style decoder", whole[:-1], causal(len(whole) - 1), whole[1:])
 
 
+@reproducible()
 def as_t5() -> Prepared:
     """Prepare the sentence for an encoder-decoder: two spans removed, and written out by the decoder."""
     start, end, sentinels = len(WORDS), len(WORDS) + 1, Sentinels()
