@@ -1,9 +1,11 @@
 """The mask policy under sliders: the picture of each state, and the controls that lead to it."""
 
 import re
+from typing import Any
 
 import ipywidgets as widgets
 import pytest
+import torch
 
 from bertch15.corruption import Count
 from bertch15.demonstrations import policy
@@ -213,8 +215,13 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
 
 def test_a_repaint_draws_once_however_many_draws_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what makes it quick; how quick, `make latency` measures."""
-    calls = []
+    calls: list[int] = []
     corrupt = policy.corrupt
-    monkeypatch.setattr(policy, "corrupt", lambda *given: calls.append(len(given[0])) or corrupt(*given))
+
+    def counted(ids: torch.Tensor, *given: Any) -> Any:
+        calls.append(len(ids))
+        return corrupt(ids, *given)
+
+    monkeypatch.setattr(policy, "corrupt", counted)
     view(redraw=1, draws=2000)
     assert calls == [policy.MOST_DRAWS]

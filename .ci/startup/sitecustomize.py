@@ -14,6 +14,7 @@ import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 ROUNDING = 6e-8
 DRAWS = [
@@ -29,11 +30,11 @@ def add_noise(init: ModuleType, seed: int) -> None:
 
     import torch
 
-    inside = []
+    inside: list[Any] = []
 
-    def noisy(draw):  # type: ignore[no-untyped-def]
+    def noisy(draw: Any) -> Any:
         @wraps(draw)
-        def drawn(tensor, *args, **kwargs):  # type: ignore[no-untyped-def]
+        def drawn(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             inside.append(draw)
             try:
                 result = draw(tensor, *args, **kwargs)
@@ -60,7 +61,7 @@ class Watcher(MetaPathFinder):
     def __init__(self, noise: str, notes: str) -> None:
         self.noise, self.notes = noise, notes
 
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> "ModuleSpec | None":
         """Find a module as Python does, and give it a loader that changes it."""
         of_package = self.notes and name.partition(".")[0] == "bertch15"
         if not of_package and not (self.noise and name == "torch.nn.init"):
@@ -68,21 +69,22 @@ class Watcher(MetaPathFinder):
         spec = PathFinder.find_spec(name, path, target) or self.elsewhere(name, path, target)
         if spec is None or spec.loader is None:
             return spec
+        loader: Any = spec.loader
         if of_package:
             import notes
 
-            spec.loader = notes.NotingLoader(spec.loader.name, spec.loader.path)
+            spec.loader = notes.NotingLoader(loader.name, loader.path)
         else:
-            run = spec.loader.exec_module
+            run = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
                 add_noise(module, int(self.noise))
 
-            spec.loader.exec_module = exec_module
+            loader.exec_module = exec_module
         return spec
 
-    def elsewhere(self, name, path, target) -> "ModuleSpec | None":  # type: ignore[no-untyped-def]
+    def elsewhere(self, name: str, path: Any, target: Any) -> "ModuleSpec | None":
         """Ask the other finders, such as the one of an editable installation."""
         for finder in sys.meta_path:
             if finder is not self and finder is not PathFinder and hasattr(finder, "find_spec"):

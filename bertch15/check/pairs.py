@@ -75,7 +75,7 @@ def scored(runs: Sequence[Pretrained], start: str | int) -> Scores:
     language = runs[0].recipe.language()
     tests = [make_task(language, job.seed, job.budget).covered[0] for job in jobs]
     doubts = [[doubtful(one, ids) for one, ids in zip(column, tests, strict=True)] for column in columns]
-    return Scores(*tables, torch.tensor(doubts).T)
+    return Scores(tables[0], tables[1], tables[2], torch.tensor(doubts).T)
 
 
 @torch.no_grad()
