@@ -1,8 +1,8 @@
 r"""Make `.venv`, the environment of the book, unless it stands already and nothing that decides it has changed.
 
 Run it with any Python from 3.11 on: `python3 .ci/env.py`, on Windows `py .ci\env.py`; `--extra check` adds the
-linters, `--extra grade` nbgrader. It needs the standard library alone, and an older Python can read it far enough
-to say that it is too old.
+linters, `--extra grade` nbgrader, `--extra test` what shares the tests out among all cores. It needs the standard
+library alone, and an older Python can read it far enough to say that it is too old.
 """
 
 import argparse
@@ -198,7 +198,7 @@ def main() -> int:
         return 1
     parser = argparse.ArgumentParser(description="Bring .venv, the environment of the book, up to date.")
     parser.add_argument(
-        "--extra", action="append", default=[], choices=["check", "grade"], help="add the linters or nbgrader"
+        "--extra", action="append", default=[], choices=["check", "grade", "test"], help="add a group of packages"
     )
     try:
         Environment(ROOT).update(parser.parse_args().extra)

@@ -2,23 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
+from once import once
 
 from bertch15 import lab
 from bertch15.pretraining import Pretrained, State, pretrain
 from bertch15.recipe import Recipe
 
 
-@cache
+@once
 def chapter() -> lab.LabResult:
     """Run the lab as the chapter does: five seeds, all budgets."""
     return lab.run()
 
 
-@cache
+@once
 def plain() -> Pretrained:
     """Run the whole pretraining of seed 6050 by the plain loop. Nobody may change what it returns."""
     return pretrain(Recipe(), 6050)
