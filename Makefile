@@ -42,8 +42,9 @@ env:
 lab: env
 	$(BOOK) -m jupyterlab --ip=127.0.0.1 $(AS_ROOT) $(LAB) notebooks/index.ipynb
 
-test: env
-	$(BOOK) -m pytest
+test:
+	@$(PYTHON) .ci/env.py --extra test
+	$(BOOK) -m pytest -n auto
 
 check:
 	@$(PYTHON) .ci/env.py --extra check

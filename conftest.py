@@ -5,3 +5,5 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["BERTCH15_PROGRESS"] = "0"
 os.environ["IPYKERNEL_CELL_NAME"] = "<cell>"
+
+pytest_plugins = ["how_far", "all_cores"]

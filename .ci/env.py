@@ -1,7 +1,8 @@
 """Make `.venv`, the environment of the book, unless it stands already and nothing that decides it has changed.
 
-`make env` runs it, with any Python from 3.11 on; `--extra check` adds the linters, `--extra grade` nbgrader. It
-needs the standard library alone, and an older Python can read it far enough to say that it is too old.
+`make env` runs it, with any Python from 3.11 on; `--extra check` adds the linters, `--extra grade` nbgrader,
+`--extra test` what shares the tests out among all cores. It needs the standard library alone, and an older Python
+can read it far enough to say that it is too old.
 """
 
 import argparse
@@ -222,7 +223,7 @@ def extras() -> "list[str]":
     """Read from the command line what to add."""
     parser = argparse.ArgumentParser(description="Bring .venv, the environment of the book, up to date.")
     parser.add_argument(
-        "--extra", action="append", default=[], choices=["check", "grade"], help="add the linters or nbgrader"
+        "--extra", action="append", default=[], choices=["check", "grade", "test"], help="add a group of packages"
     )
     return parser.parse_args().extra
 

@@ -4,7 +4,6 @@ Each replicate repeats the whole pipeline with a seed of its own: initialisation
 choice of labels, adaptation of both arms. Five seeds on one corpus, so five independent units.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from bertch15.fast.training import Job, adapt_together, pretrain_together
-from bertch15.fast.worker import Worker
+from bertch15.fast.worker import Worker, cores
 from bertch15.finetuning import Adapted, Score, adapt
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.pretraining import Pretrained, Progress, pretrain, report
@@ -192,7 +191,7 @@ def run(
     """Run the lab: one replicate a seed, in `workers` groups side by side.
 
     The first group runs here, the others in processes of their own. If `workers` is None, there are as many as
-    cores (four at most), and one alone for a run too short to repay the start of a process.
+    cores that may be used (four at most), and one alone for a run too short to repay the start of a process.
     progress is called in updates of all replicates together. If it returns False, or the run is interrupted, all
     processes are ended at once, and all global state is as it was. What is printed does not depend on `workers`.
     Raises ValueError for no seed, or one that stands twice.
@@ -201,7 +200,7 @@ def run(
         raise ValueError(f"seeds must be at least one, and distinct, got {tuple(seeds)}")
     total = len(seeds) * updates_of(recipe)
     if workers is None:
-        workers = min(os.cpu_count() or 1, MOST_WORKERS) if total > WORTH_A_PROCESS else 1
+        workers = min(cores(), MOST_WORKERS) if total > WORTH_A_PROCESS else 1
     here, *elsewhere = shared_out(seeds, min(workers, len(seeds)))
     crew: list[Worker] = []
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
+from once import once
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimisers
 
@@ -14,13 +14,13 @@ from bertch15.pretraining import Pretrained, State, pretrain
 from bertch15.recipe import Recipe
 
 
-@cache
+@once
 def chapter() -> lab.LabResult:
     """Run the lab as the chapter does: five seeds, all budgets."""
     return lab.run()
 
 
-@cache
+@once
 def plain() -> Pretrained:
     """Run the whole pretraining of seed 6050 by the plain loop. Nobody may change what it returns."""
     return pretrain(Recipe(), 6050)

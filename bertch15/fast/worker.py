@@ -5,6 +5,7 @@ The process is a fresh interpreter, so it works alike on Linux, macOS and Window
 and it never runs the caller's own file. It ends with its parent, whatever ends the parent.
 """
 
+import math
 import os
 import pickle
 import signal
@@ -21,6 +22,33 @@ import bertch15
 
 PACKAGES = str(Path(bertch15.__file__).resolve().parent.parent)
 SECONDS_BETWEEN_REPORTS = 0.1
+CGROUP = Path("/sys/fs/cgroup")
+"""Where Linux tells a container how much of the machine it may use."""
+
+
+def cores() -> int:
+    """Give how many cores this process may keep busy, at least 1.
+
+    That is fewer than the machine has where a scheduler or a container allows fewer. PYTHON_CPU_COUNT has the last
+    word, as it has for Python itself from 3.13 on.
+    """
+    told = os.environ.get("PYTHON_CPU_COUNT", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(count, quota(CGROUP))))
+
+
+def quota(cgroup: Path) -> float:
+    """Read how many cores' time a container is given: cgroup v2 first, then v1; infinite if nothing limits it."""
+    with suppress(OSError, ValueError):
+        given, period = (cgroup / "cpu.max").read_text().split()  # "max" where there is no limit
+        return int(given) / int(period)
+    with suppress(OSError, ValueError):
+        given, period = ((cgroup / "cpu" / f"cpu.cfs_{what}_us").read_text() for what in ("quota", "period"))
+        if int(given) > 0:  # -1 where there is no limit
+            return int(given) / int(period)
+    return math.inf
 
 
 def arithmetic() -> dict[str, str]:
