@@ -1,7 +1,7 @@
 """Throw-away environments with other versions: `python .ci/environments.py`, in build/environments.
 
 The oldest versions that pyproject.toml admits, the tested ones on each newer Python that this machine has, and the
-newest of everything. `make portable ENVIRONMENTS=1` then runs the pages in those that could be made, and
+newest of everything. `make portable` then runs the pages in those that could be made too, and
 `build/environments/oldest/bin/python -m pytest` runs the tests in one of them. What cannot be had is said.
 """
 

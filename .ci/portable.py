@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import environments
 from moved import SPREADS, moved, too_close
 from one_page import FIGURES, stored, texts
 
@@ -63,8 +64,9 @@ THREADS = [Condition(f"{n} threads", {"OMP_NUM_THREADS": str(n), "MKL_NUM_THREAD
 
 
 def every_condition(seeds: int) -> list[Condition]:
-    """Give all conditions of this environment, with so many seeds of rounding noise."""
-    return [AS_IT_IS, *noise(range(1, seeds + 1)), *KERNELS, *THREADS]
+    """Give all conditions: so many seeds of rounding noise, and the environments that `make environments` made."""
+    others = [Condition(one.name, {}, one.interpreter) for one in environments.made()]
+    return [AS_IT_IS, *noise(range(1, seeds + 1)), *KERNELS, *THREADS, *others]
 
 
 def noise(seeds: Iterable[int]) -> list[Condition]:

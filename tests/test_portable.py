@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import environments
 import moved
 import nbformat
 import one_page
@@ -304,3 +305,40 @@ def test_no_word_of_the_noise_in_the_package() -> None:
     assert len(sources) > 50
     assert not [word for word in ("BERTCH15_NOISE", "BERTCH15_NOTES", "sitecustomize") if word in "".join(sources)]
     assert os.environ.get("BERTCH15_NOISE", "") == ""
+
+
+# Environments with other versions
+
+
+def test_the_oldest_versions_are_the_lower_bounds() -> None:
+    assert environments.oldest(["torch>=2.4", "nbval>=0.11"]) == ("torch==2.4", "nbval==0.11")
+    with pytest.raises(ValueError, match="'torch' names no oldest version"):
+        environments.oldest(["torch"])
+    assert [pin.split("==")[0] for pin in environments.oldest(environments.dependencies())][:2] == [
+        "torch",
+        "numpy",
+    ]
+
+
+def test_a_python_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    one = environments.Wanted("python3.99", "python3.99")
+    assert environments.make(one) == "this machine has no python3.99"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_environment_that_was_made_is_a_condition_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environments, "FOLDER", tmp_path)
+    assert not [one for one in portable.every_condition(1) if one.own_packages]
+    for one in environments.wanted()[:2]:
+        one.folder.mkdir()
+    (environments.wanted()[0].folder / environments.MADE).touch()  # the second one is not complete
+    (made,) = [one for one in portable.every_condition(1) if one.own_packages]
+    assert (made.name, made.python) == ("oldest", environments.wanted()[0].interpreter)
+
+
+def test_an_unknown_environment_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert environments.main(["youngest"]) == 2
+    assert "no environment named youngest; there are oldest, python3.12" in capsys.readouterr().err
