@@ -2,7 +2,6 @@ import json
 import multiprocessing
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
@@ -13,6 +12,7 @@ import torch
 from chapter import chapter, plain, unusual_settings_kept
 
 from bertch15 import lab
+from bertch15.fast import training
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.lab import ARMS, LabResult, Outcome, Replicate, Row, updates_of
@@ -235,19 +235,28 @@ def press_control_c() -> bool:
     ("stop", "error"),
     [(answer_false, Cancelled), (interrupt, KeyboardInterrupt), (press_control_c, KeyboardInterrupt)],
 )
-def test_a_run_ends_within_a_second_of_being_told_so(stop: Callable[[], bool], error: type[BaseException]) -> None:
+def test_a_run_ends_at_the_update_after_which_it_is_told_so(
+    stop: Callable[[], bool], error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads = set(threading.enumerate())
-    told: list[float] = []
-    began = time.monotonic()
+    asked, updates = 0, 0
+    step = training.side_by_side
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        return step(*arguments, **options)
 
     def progress(done: int, total: int) -> bool:
-        told.append(time.monotonic())
-        return stop() if told[-1] - began > 0.8 else True
+        nonlocal asked
+        asked += 1
+        assert asked == updates, "the run is not asked after every update"
+        return stop() if asked == 4 else True
 
+    monkeypatch.setattr(training, "side_by_side", counted)
     with unusual_settings_kept(), pytest.raises(error):
-        lab.run(Recipe(), progress=progress)
-    assert time.monotonic() - told[-1] < 1.0
-    assert len(told) > 3  # it had been asked several times in that first second
+        lab.run(Recipe(), progress=progress, workers=2)
+    assert (asked, updates) == (4, 4)
     assert set(threading.enumerate()) <= threads
     assert not multiprocessing.active_children()
 
