@@ -12,6 +12,7 @@ import torch
 from chapter import chapter, plain, unusual_settings_kept
 
 from bertch15 import lab
+from bertch15.fast import training
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines, word_geometry
 from bertch15.lab import ARMS, LabResult, Outcome, Replicate, Row, updates_of
@@ -239,21 +240,28 @@ def press_control_c() -> bool:
     ("stop", "error"),
     [(answer_false, Cancelled), (interrupt, KeyboardInterrupt), (press_control_c, KeyboardInterrupt)],
 )
-def test_a_run_ends_at_the_first_question_that_is_answered_so(
-    stop: Callable[[], bool], error: type[BaseException]
+def test_a_run_ends_at_the_update_after_which_it_is_told_so(
+    stop: Callable[[], bool], error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = set(threading.enumerate())
-    told: list[int] = []
+    asked, updates = 0, 0
+    step = training.side_by_side
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        return step(*arguments, **options)
 
     def progress(done: int, total: int) -> bool:
-        told.append(done)
-        return stop() if len(told) == 20 else True
+        nonlocal asked
+        asked += 1
+        assert asked == updates, "the run is not asked after every update"
+        return stop() if asked == 4 else True
 
+    monkeypatch.setattr(training, "side_by_side", counted)
     with unusual_settings_kept(), pytest.raises(error):
-        lab.run(Recipe(), progress=progress)
-    assert len(told) == 20, "it asked again after it had been told"
-    # It asks after each update of its own group. The other group, which has a process to start, is not far ahead.
-    assert told[-1] < 20 * 5 + 600
+        lab.run(Recipe(), progress=progress, workers=2)
+    assert (asked, updates) == (4, 4)
     assert set(threading.enumerate()) <= threads
     assert not multiprocessing.active_children()
 

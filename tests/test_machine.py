@@ -133,7 +133,7 @@ class TestKernel:
         install_kernel(tmp_path, monkeypatch, program)
         begin = time.monotonic()
         finding = machine.guarded("kernel python3", lambda: machine.kernel_finding(2))
-        assert time.monotonic() - begin < 90, "it waited for the program to end by itself"
+        assert time.monotonic() - begin < 60, "the kernel was waited for"
         assert not finding.ok
         assert finding.seen == "kernel python3: RuntimeError: no answer in time"
         assert not psutil.pid_exists(int(note.read_text()))

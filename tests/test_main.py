@@ -216,14 +216,13 @@ def test_a_missing_torch_is_told_in_a_line() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signal that stands for Ctrl-C in one process alone")
 @pytest.mark.parametrize("under_way", [False, True], ids=["while importing", "under way"])
 def test_interruption_ends_the_lab_at_once(under_way: bool) -> None:
-    environment = {**os.environ, "BERTCH15_PROGRESS": "1"}
+    environment = {**os.environ, "BERTCH15_PROGRESS": "1", "PYTHON_CPU_COUNT": "2"}
+    seeds = ["--seeds", *map(str, range(100))]  # a run that takes minutes, for whoever waits for its end
     # A shell that runs the tests in the background lets them ignore the signal; the lab must not inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-X", "importtime", "-m", "bertch15", "lab"]
-            if not under_way
-            else [sys.executable, "-m", "bertch15", "lab"],
+            [sys.executable, *([] if under_way else ["-X", "importtime"]), "-m", "bertch15", "lab", *seeds],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
