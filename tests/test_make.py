@@ -168,11 +168,11 @@ class TestWithoutMake:
 
     def test_a_target_has_one_turn(self) -> None:
         makefile, had = make.Makefile(TEXT, {}, {}, False), set[str]()
-        commands = [command for target in ("lab", "test", "lab") for _, command in makefile.plan(target, had)]
+        commands = [command for target in ("lab", "bench", "lab") for _, command in makefile.plan(target, had)]
         assert [command[1:3] for command in commands] == [
             [".ci/env.py"],
             ["-m", "jupyterlab"],
-            ["-m", "pytest"],
+            ["tests/bench.py"],
         ]
 
     def test_the_command_line_wins_over_the_environment_and_that_over_the_file(self) -> None:
