@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from bertch15 import lab
 from bertch15.corruption import Corruption, Policy, corrupt
 from bertch15.encoder import Encoder
+from bertch15.fast.training import pretrain_together
 from bertch15.finetuning import adapt, label_order
 from bertch15.geometry import word_geometry
 from bertch15.language import CueNoise, Language
@@ -28,7 +29,6 @@ from bertch15.pretraining import (
     masked_question,
     new_head,
     next_token_question,
-    pretrain,
     question_loss,
     seeded,
 )
@@ -40,6 +40,12 @@ pytestmark = pytest.mark.usefixtures("state_guard")
 
 BASE = Recipe()
 SEEDS = (6050, 6051)
+
+
+def trained(recipe: Recipe) -> Pretrained:
+    """Pretrain seed 6050 on the fast engine, which test_fast.py holds to the plain loop."""
+    (run,) = pretrain_together(recipe, [6050])
+    return run
 
 
 def loaded(run: Pretrained) -> tuple[Encoder, PretrainingHead]:
@@ -78,7 +84,7 @@ def test_the_copy_trap_closes() -> None:
 
 
 def test_eligible_padding_flatters_the_loss() -> None:
-    run = pretrain(replace(BASE, policy=Policy(eligible="padding")), 6050)
+    run = trained(replace(BASE, policy=Policy(eligible="padding")))
     batch = fresh(run.recipe.policy)
     filler = batch.ids == PAD
     assert int((batch.selected & filler).sum()) > 100
@@ -89,7 +95,7 @@ def test_eligible_padding_flatters_the_loss() -> None:
 
 
 def test_masks_written_once_are_learned_by_heart() -> None:
-    run = pretrain(replace(BASE, static_masks=1), 6050)
+    run = trained(replace(BASE, static_masks=1))
     assert run.losses[-50:].mean() < 0.2
     assert masked_loss(run, fresh()) > 1.5
     assert masked_loss(plain(), fresh()) < 1.0  # drawn anew, the same updates do generalise
@@ -135,7 +141,7 @@ def prefix_loss(run: Pretrained) -> float:
 
 
 def test_full_visibility_leaks_the_next_token() -> None:
-    run = pretrain(replace(BASE, objective="next token"), 6050)
+    run = trained(replace(BASE, objective="next token"))
     assert forced_loss(run) < 0.02
     assert prefix_loss(run) > 1.5
 
@@ -143,7 +149,7 @@ def test_full_visibility_leaks_the_next_token() -> None:
 def test_a_causal_model_reaches_the_floor_and_its_two_schedules_agree() -> None:
     floor = next_token_floor(BASE.language())
     assert floor == pytest.approx(0.904835, abs=1e-6)
-    run = pretrain(replace(BASE, objective="next token", visibility="causal"), 6050)
+    run = trained(replace(BASE, objective="next token", visibility="causal"))
     assert floor < forced_loss(run) < floor + 0.03
     assert prefix_loss(run) == pytest.approx(forced_loss(run), rel=0, abs=2e-5)
 
