@@ -110,7 +110,7 @@ class HowFar:
         """Instead of a letter for each test: none for one that passed, its name for one that failed."""
         if not self.speaks or report.when != "call" or report.outcome == "skipped" or hasattr(report, "wasxfail"):
             return None
-        return report.outcome, "" if report.passed else f"failed: {report.nodeid}\n", ""
+        return report.outcome, "" if report.passed else f"failed: {report.nodeid}\n", report.outcome.upper()
 
     def pytest_sessionfinish(self) -> None:
         """Keep the seconds, but not those of a choice of tests."""
@@ -129,4 +129,5 @@ def pytest_configure(config: pytest.Config) -> None:
         listener = HowFar(config)
         if listener.speaks:
             listener.terminal.showfspath = False
+            listener.terminal._show_progress_info = False  # pytest has no other switch that leaves `-q` its own
         config.pluginmanager.register(listener)

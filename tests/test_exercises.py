@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,7 @@ def test_jupyterlab_writes_no_text_beside_what_is_saved(folder: Path) -> None:
     assert [form["extension"] for form in formats] == [".ipynb"]
 
 
+@cache
 def said_by_checks() -> str:
     """All text in the checks' source, pieces that stand one after the other joined."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "bertch15" / "check").rglob("*.py")]

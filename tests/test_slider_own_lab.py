@@ -43,6 +43,11 @@ def wait_for(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
+def over(shown: OwnLab) -> bool:
+    """Whether the run has ended and all has been said about it."""
+    return not shown.running and watchers() == 0
+
+
 def watchers() -> int:
     return sum(thread.name.startswith("own lab") for thread in threading.enumerate())
 
@@ -122,7 +127,7 @@ def test_a_run_to_the_end_gives_what_the_lab_gives(shown: OwnLab):
     assert shown.status.startswith("A run is going on already")
     assert len(processes()) == 1
     shown.set(rate=0.5)  # asks for another run, and changes neither this one nor its name
-    assert wait_for(lambda: not shown.running)
+    assert wait_for(lambda: over(shown))
     assert shown.status.startswith("Done")
     assert len(told) < 5 * (time.monotonic() - began) + 5, "more than five messages a second"
     assert any("Running: " in message for message in told)
@@ -198,7 +203,7 @@ def test_a_process_that_is_ended_from_outside_gives_a_message(endless: OwnLab):
     endless.start()
     for process in processes():
         process.kill()
-    assert wait_for(lambda: not endless.running)
+    assert wait_for(lambda: over(endless))
     assert endless.status.startswith("The process ended without a result")
     assert not endless.start_button.disabled
 
@@ -206,7 +211,7 @@ def test_a_process_that_is_ended_from_outside_gives_a_message(endless: OwnLab):
 def test_a_machine_that_starts_no_process_gives_a_message(shown: OwnLab, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", sys.executable + "-that-is-not-there")
     shown.start()
-    assert wait_for(lambda: not shown.running)
+    assert wait_for(lambda: over(shown))
     assert shown.status.startswith("The process ended without a result")
 
 
@@ -215,7 +220,7 @@ def test_an_error_inside_the_run_is_shown():
     shown = own_lab(twice).set(seeds=2)
     assert isinstance(shown, OwnLab)
     shown.start()
-    assert wait_for(lambda: not shown.running)
+    assert wait_for(lambda: over(shown))
     assert shown.status == (
         "The run ended with an error. ValueError: seeds must be at least one, and distinct, got (6050, 6050)"
     )
