@@ -17,9 +17,8 @@ from bertch15.fast.worker import Worker
 from bertch15.pretraining import Cancelled
 from bertch15.recipe import Recipe
 
-LONG = Recipe()
-ENDLESS = replace(Recipe(), updates=1_000_000)
-"""Whoever waits for the end of such a run, in place of ending it, waits for hours."""
+LONG = replace(Recipe(), updates=3000)
+"""Far from its end when the other process has just begun, and not so long that waiting for the end is a hang."""
 SHORT = replace(Recipe(), updates=4, adaptation_updates=2, budgets=(1,))
 PATIENCE = 60.0
 """Seconds after which something that should have happened counts as failed, on the slowest machine."""
@@ -63,7 +62,7 @@ def test_a_worker_that_fails_has_no_result_and_the_lab_does_its_work(monkeypatch
 
 
 def test_a_process_that_dies_without_a_word_leaves_no_result_and_no_error() -> None:
-    worker = Worker(lab.replicates, ENDLESS, (6050,))
+    worker = Worker(lab.replicates, LONG, (6050,))
     (child,) = (psutil.Process(pid) for pid in processes())
     child.kill()
     assert wait_for(lambda: worker.finished)
@@ -105,7 +104,7 @@ def test_an_ended_run_leaves_no_process(ending: str, state_guard: None, monkeypa
     before, seen, ended = processes(), list[int](), list[int]()
     monkeypatch.setattr(lab, "Worker", noted)
     with pytest.raises((Cancelled, KeyboardInterrupt)):
-        lab.run(ENDLESS, (6050, 6051), progress, workers=2)
+        lab.run(LONG, (6050, 6051), progress, workers=2)
     assert max(seen) == 1, "the second group had no process of its own"
     assert ended in ([], [len(seen)]), "the run was asked again after it had been ended"
     assert processes() == before
@@ -121,8 +120,8 @@ def test_the_process_ends_with_its_parent(end: signal.Signals) -> None:
         from bertch15.recipe import Recipe
         def progress(done, total):
             print(done, flush=True)
-            time.sleep(0.02)
-        lab.run(Recipe(updates=1_000_000), (6050, 6051), progress, workers=2)
+            time.sleep(0.2)
+        lab.run(Recipe(updates=100_000), (6050, 6051), progress, workers=2)
     """
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script)],
