@@ -1,9 +1,7 @@
 """What several test files need: the chapter's runs, each made once, and what tells what a test does or leaves."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import torch
@@ -31,23 +29,6 @@ def plain() -> Pretrained:
 def same(first: State, second: State) -> bool:
     """Say whether two sets of weights agree to the last bit."""
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def calls(act: Callable[[], object]) -> int:
-    """Count the functions that an act calls, Python's and C's: how much it does, on a machine of any speed."""
-    count = 0
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def settings() -> dict[str, Any]:

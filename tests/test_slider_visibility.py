@@ -1,14 +1,12 @@
 """The visibility explorer under sliders: the picture of each state, and the controls that lead to it."""
 
 import re
-from functools import partial
 from html import unescape
 from itertools import product
 from typing import Literal
 
 import ipywidgets as widgets
 import pytest
-from chapter import calls
 
 from bertch15.demonstrations.visibility import reading
 from bertch15.demonstrations.visibility_view import visibility_view
@@ -171,9 +169,3 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
     assert len(widgets.widget._instances) == alive
     one.close()
     assert len(widgets.widget._instances) == before
-
-
-def test_a_repaint_is_quick() -> None:
-    visibility_view(0)  # the first one of all fills caches
-    # Some hundred for each of the 36 cells.
-    assert all(calls(partial(visibility_view, query)) < 36 * 300 for query in range(6))
