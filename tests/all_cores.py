@@ -1,7 +1,7 @@
 """A pytest plugin: with pytest-xdist the tests are shared out among processes, a file to each at a time.
 
 A notebook's cells need each other, and so do some fixtures of a test file; so a file stays whole and in order. The
-longest files come first, lest one of them be begun when all the others are done. Without pytest-xdist nothing of
+longest files come first, so that none of them begins when all the others are done. Without pytest-xdist nothing of
 this happens: the same tests run one after another.
 """
 

@@ -217,7 +217,7 @@ def test_a_missing_torch_is_told_in_a_line() -> None:
 @pytest.mark.parametrize("under_way", [False, True], ids=["while importing", "under way"])
 def test_interruption_ends_the_lab_at_once(under_way: bool) -> None:
     environment = {**os.environ, "BERTCH15_PROGRESS": "1", "PYTHON_CPU_COUNT": "2"}
-    seeds = ["--seeds", *map(str, range(100))]  # a run that takes minutes, for whoever waits for its end
+    seeds = ["--seeds", *map(str, range(100))]  # a run that takes minutes if nothing ends it
     # A shell that runs the tests in the background lets them ignore the signal; the lab must not inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
