@@ -25,6 +25,8 @@ import environments
 from moved import SPREADS, moved, too_close
 from one_page import FIGURES, stored, texts
 
+from bertch15.fast.worker import cores
+
 ROOT = Path(__file__).resolve().parent.parent
 CI = ROOT / ".ci"
 STARTUP = CI / "startup"
@@ -101,14 +103,18 @@ class Portable:
         except (OSError, ValueError):
             return None
 
-    def run_one(self, unit: str, condition: Condition) -> float:
-        """Run one page under one condition in a process of its own; give the seconds."""
+    def run_one(self, unit: str, condition: Condition, share: int = 1) -> float:
+        """Run one page under one condition in a process of its own, on a share of the cores; give the seconds."""
         target = self.file(unit, condition)
         target.parent.mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         command = [str(condition.python), str(CI / "one_page.py"), unit, str(target)]
         done = subprocess.run(
-            command, env=condition.environment(), capture_output=True, text=True, timeout=PAGE_SECONDS
+            command,
+            env={**condition.environment(), "PYTHON_CPU_COUNT": str(share)},  # the lab starts no more processes
+            capture_output=True,
+            text=True,
+            timeout=PAGE_SECONDS,
         )
         if done.returncode:
             raise RuntimeError(f"{unit} under {condition.name!r} did not run:\n{done.stderr[-2000:]}")
@@ -121,7 +127,8 @@ class Portable:
             return
         waiting = [unit for unit, _ in asked]
         with ThreadPoolExecutor(jobs) as crew:
-            futures = {crew.submit(self.run_one, *pair): pair for pair in asked}
+            share = max(1, cores() // jobs)
+            futures = {crew.submit(self.run_one, *pair, share): pair for pair in asked}
             try:
                 for future in as_completed(futures):
                     unit, condition = futures[future]
@@ -180,11 +187,6 @@ def table(names: list[str], rows: list[tuple[str, list[str]]]) -> str:
     for unit, cells in rows:
         lines.append(f"{unit:{first}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
     return "\n".join(lines)
-
-
-def cores() -> int:
-    """Give the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def main(arguments: list[str]) -> int:

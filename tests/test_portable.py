@@ -238,7 +238,7 @@ class Tried(portable.Portable):
 
     asked: list[tuple[str, str]]
 
-    def run_one(self, unit: str, condition: portable.Condition) -> float:
+    def run_one(self, unit: str, condition: portable.Condition, share: int = 1) -> float:
         self.asked.append((unit, condition.name))
         target = self.file(unit, condition)
         target.parent.mkdir(parents=True, exist_ok=True)
