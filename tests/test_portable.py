@@ -242,7 +242,9 @@ class Tried(portable.Portable):
         self.asked.append((unit, condition.name))
         target = self.file(unit, condition)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps({"seconds": 1.0, **page_of(BEFORE), "notes": []}), encoding="utf-8")
+        draft = target.with_suffix(".part")  # in one step, as results are: the other thread reads them meanwhile
+        draft.write_text(json.dumps({"seconds": 1.0, **page_of(BEFORE), "notes": []}), encoding="utf-8")
+        draft.replace(target)
         return 1.0
 
 
