@@ -2,7 +2,7 @@
 
 The oldest versions that pyproject.toml admits, the tested ones on each newer Python that this machine has, and the
 newest of everything. `make portable` then runs the pages in those that could be made too, and
-`build/environments/oldest/bin/python -m pytest` runs the tests in one of them. What cannot be had is said.
+`build/environments/oldest/bin/python -m pytest -n auto` runs the tests in one of them. What cannot be had is said.
 """
 
 import re
@@ -39,8 +39,9 @@ class Wanted:
 
 
 def dependencies() -> list[str]:
-    """Give what the book asks for, with its ranges."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    """Give what the book and its tests ask for, with its ranges."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["test"]]
 
 
 def oldest(ranges: list[str]) -> tuple[str, ...]:
@@ -75,7 +76,7 @@ def make(one: Wanted) -> str:
     constraints = one.folder / "constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in one.constraints), encoding="utf-8")
     command = [str(one.interpreter), "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--only-binary", ":all:", "--constraint", str(constraints), *dependencies()]
+    command += ["--only-binary", ":all:", "--constraint", str(constraints), "--editable", f"{ROOT}[test]"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return "\n".join(line for line in done.stderr.splitlines() if line.startswith("ERROR"))

@@ -41,7 +41,7 @@ def settings() -> dict[str, Any]:
         "gradients": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
         "dtype": torch.get_default_dtype(),
-        "device": torch.get_default_device(),
+        "device": torch.empty(0).device,  # torch 2.4 cannot name its default device once one was set and unset
         "autocast": torch.is_autocast_enabled("cpu"),
         "fill": torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
         "mkldnn": torch.backends.mkldnn.enabled,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.backends.opt_einsum  # torch 2.4 does not import it by itself
 from chapter import precisions, settings
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules import module as modules
