@@ -170,7 +170,8 @@ def test_the_arguments_are_what_counts() -> None:
 @cache
 def runs() -> tuple[Pretrained, ...]:
     """Five runs with two checkpoints that have nothing to do with each other, short enough for a test."""
-    recipe = replace(Recipe(), updates=2, adaptation_updates=25, encoder_rate=2e-3)
+    small = Recipe(width=24, heads=2, inner=48, blocks=1)
+    recipe = replace(small, updates=2, adaptation_updates=12, encoder_rate=5e-3)
     made = pretrain_together(recipe, SEEDS)
     starts = [*made[1:], made[0]]
     return tuple(
@@ -245,7 +246,7 @@ def test_a_word_too_many_or_too_few_is_not_right() -> None:
 
 def test_a_word_on_the_boundary_may_fall_on_either_side() -> None:
     """A head of zeros leaves every word in doubt: then any count is right, and where it is not, none but one."""
-    model = finetuning.new_classifier(Recipe(), 6050, runs()[0].scratch)
+    model = finetuning.new_classifier(runs()[0].recipe, 6050, runs()[0].scratch)
     ids = finetuning.make_task(Recipe().language(), 6050, 1).covered[0]
     adapted = finetuning.Adapted(model, torch.zeros(0), *[finetuning.Score(0, 38)] * 3)
     assert pairs.doubtful(adapted, ids) == 0

@@ -24,7 +24,7 @@ from bertch15.pretraining import (
 )
 from bertch15.recipe import Recipe
 
-SHORT = Recipe(updates=15, adaptation_updates=5, budgets=(1, 4))
+SHORT = Recipe(updates=8, adaptation_updates=4, budgets=(1, 4))
 CLOSE = 1e-5
 """Sums of float32 in another order move a loss by about 1e-6 an update."""
 
