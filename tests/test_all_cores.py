@@ -11,6 +11,7 @@ from pathlib import Path
 import all_cores
 import nbformat
 import pytest
+from fresh import without_grammar
 
 from bertch15 import lab
 from bertch15.fast import worker
@@ -124,7 +125,8 @@ def small_project(folder: Path) -> Path:
 def run(folder: Path, *options: str) -> tuple[str, list[list[str]]]:
     """Run the small project; give what pytest says and what the tests noted: a word, a process, its cores."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON_CPU"))}
-    environment = {**kept, "NOTED": str(folder / "noted"), "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join((str(ROOT), str(without_grammar(folder))))
+    environment = {**kept, "NOTED": str(folder / "noted"), "PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return done.stdout + done.stderr, sorted(path.name.split() for path in (folder / "noted").iterdir())

@@ -19,6 +19,7 @@ import one_page
 import portable
 import pytest
 import torch
+from fresh import without_grammar
 
 from bertch15.pages import machine
 
@@ -143,7 +144,9 @@ print(x < 0.2, 0.1 <= x < 1, 5 > 3, x if x > -1 else 0)
 """
 
 
-def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no_source(tmp_path: Path) -> None:
+def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         f"```{{code-cell}} ipython3\n{CELL}\n```\n```{{code-cell}} ipython3\n{SHOWN}\n```\n", encoding="utf-8"
@@ -154,6 +157,7 @@ def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no
     source = "import sys; from pathlib import Path; sys.path.insert(0, '.ci'); import one_page, json; "
     source += f"print(json.dumps(one_page.executed(Path({str(text)!r}))))"
     notes = tmp_path / "notes"
+    monkeypatch.setenv("PYTHONPATH", str(without_grammar(tmp_path)), prepend=os.pathsep)
     cell, shown = json.loads(python(source, BERTCH15_NOTES=str(notes)))["cells"]
     assert cell["print"] == "0.123 0.12345 2   12.35% 0.12 10.0 0.1 8 1\nTrue True True 0.12345\n"
     lines = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
