@@ -1,6 +1,7 @@
 """Tests shared out among processes: as many as may be used, files whole, and the same result without them."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import all_cores
 import nbformat
 import pytest
+from fresh import without_grammar
 
 from bertch15 import lab
 from bertch15.fast import worker
@@ -93,23 +95,25 @@ class TestCores:
 
 
 def small_project(folder: Path) -> Path:
-    """Two files of tests, a notebook whose second cell needs the first, and this project's own set-up."""
+    """Three files of tests, a notebook whose second cell needs the first, and this project's own set-up."""
     (folder / "tests" / "data").mkdir(parents=True)
     shutil.copy(ROOT / "conftest.py", folder)
     for name in ("all_cores.py", "how_far.py", "once.py"):
         shutil.copy(ROOT / "tests" / name, folder / "tests")
-    (folder / "tests" / "data" / "test-seconds.json").write_text('{"tests/test_b.py": 9.0}')
+    (folder / "tests" / "data" / "test-seconds.json").write_text(
+        '{"tests/test_b.py": 9.0, "tests/test_c.py": 8.0}'
+    )
     (folder / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests book.ipynb\npythonpath = tests\n"
         "addopts = --nbval --nbval-current-env --color=no -p no:cacheprovider\n"
     )
-    for name in "ab":
+    for name in "abc":
         test = f"def test_%s():\n    note('{name}')\n"
         source = FILE + "".join(test % word for word in ("one", "two", "three", "four"))
         (folder / "tests" / f"test_{name}.py").write_text(source)
     shared = "import once\n@once.once\ndef made():\n    note('made')\n    return os.getpid()\n"
     (folder / "tests" / "common.py").write_text(FILE + shared)
-    for name in "ab":
+    for name in "abc":
         with (folder / "tests" / f"test_{name}.py").open("a") as file:
             file.write("def test_shared():\n    from common import made\n    assert made() > 0\n")
     sources = ["number = 7", *["number += 1\nprint(number)"] * 6]
@@ -124,7 +128,8 @@ def small_project(folder: Path) -> Path:
 def run(folder: Path, *options: str) -> tuple[str, list[list[str]]]:
     """Run the small project; give what pytest says and what the tests noted: a word, a process, its cores."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON_CPU"))}
-    environment = {**kept, "NOTED": str(folder / "noted"), "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join((str(ROOT), str(without_grammar(folder))))
+    environment = {**kept, "NOTED": str(folder / "noted"), "PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return done.stdout + done.stderr, sorted(path.name.split() for path in (folder / "noted").iterdir())
@@ -134,19 +139,30 @@ def run(folder: Path, *options: str) -> tuple[str, list[list[str]]]:
 @pytest.mark.parametrize("dist", [[], ["--dist", "worksteal"]], ids=["by default", "asked otherwise"])
 def test_files_stay_whole_and_what_they_share_is_made_once(tmp_path: Path, dist: list[str]) -> None:
     said, noted = run(small_project(tmp_path), "-n", "2", *dist)
-    assert re.search(r"^=+ 17 passed in ", said.splitlines()[-1]), said
-    processes = {word: {process for other, process, _ in noted if other == word} for word in ("a", "b", "made")}
-    assert [len(found) for found in processes.values()] == [1, 1, 1]
+    assert re.search(r"^=+ 22 passed in ", said.splitlines()[-1]), said
+    processes = {
+        word: {process for other, process, _ in noted if other == word} for word in ("a", "b", "c", "made")
+    }
+    assert [len(found) for found in processes.values()] == [1, 1, 1, 1]
+    assert processes["b"] != processes["c"], "one process made what both need"
     assert {cores for *_, cores in noted} == {str(max(1, worker.cores() // 2))}
     begun = re.findall(r"left\] (\S+)", said)
-    assert begun.index("tests/test_b.py") < begun.index("tests/test_a.py"), "the longest file does not come first"
-    assert sorted(begun) == ["book.ipynb", "tests/test_a.py", "tests/test_b.py"]
+    assert set(begun[:2]) == {"tests/test_b.py", "tests/test_c.py"}, "the longest files do not come first"
+    assert sorted(begun) == ["book.ipynb", "tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
 
 
 def test_one_after_another_gives_the_same(tmp_path: Path) -> None:
     said, noted = run(small_project(tmp_path), "-p", "no:xdist")
-    assert re.search(r"^=+ 17 passed in ", said.splitlines()[-1]), said
+    assert re.search(r"^=+ 22 passed in ", said.splitlines()[-1]), said
     assert len({process for _, process, _ in noted}) == 1
     assert {cores for *_, cores in noted} == {"None"}
-    assert re.findall(r"left\] (\S+)", said) == ["tests/test_a.py", "tests/test_b.py", "book.ipynb"]
+    assert re.findall(r"left\] (\S+)", said) == [
+        "tests/test_a.py",
+        "tests/test_b.py",
+        "tests/test_c.py",
+        "book.ipynb",
+    ]
     assert [line for line in said.splitlines() if line.startswith(".")] == []
+    kept = json.loads((tmp_path / "build" / "test-seconds.json").read_text(encoding="utf-8"))
+    assert sorted(kept) == ["book.ipynb", "tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
+    assert kept["tests/test_b.py"] < 9, "what was stored stands there still"

@@ -12,10 +12,12 @@ IDS = ["tests/test_a.py::test_one", "tests/test_a.py::test_two[::x]", "book.ipyn
 
 
 def test_the_seconds_are_those_known_and_a_guess_for_new_files() -> None:
-    assert seconds_of(IDS, {"book.ipynb": 60.0, "gone.py": 5.0, "tests/test_a.py": 20.0}) == {
+    assert seconds_of(
+        [*IDS, "new.py::T::other"], {"book.ipynb": 60.0, "gone.py": 5.0, "tests/test_a.py": 20.0}
+    ) == {
         "tests/test_a.py": 20.0,
         "book.ipynb": 60.0,
-        "new.py": 0.05,
+        "new.py": 0.1,
     }
 
 

@@ -3,10 +3,12 @@
 Everything is tried on sources and results made up here; the pages themselves are run by `.ci/run`.
 """
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import one_page
 import portable
 import pytest
 import torch
+from fresh import without_grammar
+
+from bertch15.pages import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = """
@@ -26,9 +31,39 @@ from bertch15.pretraining import new_head, seeded
 from bertch15.recipe import Recipe
 with seeded(6050):
     parts = {"encoder": Encoder(), "head": new_head(Recipe()), "classifier": torch.nn.Linear(48, 2)}
-states = {name: part.state_dict().items() for name, part in parts.items()}
-print(json.dumps({f"{n}.{k}": t.double().flatten().tolist() for n, state in states.items() for k, t in state}))
+def numbers(state, name):
+    return {f"{name}{key}": tensor.double().flatten().tolist() for key, tensor in state.items()}
+found = {}
+for name, part in parts.items():
+    found |= numbers(part.state_dict(), f"{name}.")
 """
+"""Makes all weights that are drawn at the beginning."""
+
+TWICE = """
+def drawn():
+    torch.manual_seed(6050)
+    return torch.nn.Linear(48, 2).weight
+first = drawn(); torch.nn.Linear(3, 3); found["twice"] = [torch.equal(first, drawn())]
+"""
+
+WORKER = """
+import os, time
+from dataclasses import replace
+from bertch15.fast.worker import Worker
+from bertch15.fast.training import pretrain_together
+tiny = replace(Recipe(), updates=3)
+os.environ["BERTCH15_NOISE"] += " " * bool(os.environ["BERTCH15_NOISE"])  # the same seed, written otherwise
+worker = Worker(pretrain_together, tiny, [6050])
+here = pretrain_together(tiny, [6050])
+while not worker.finished:
+    time.sleep(0.05)
+for where, (run,) in {"here": here, "there": worker.result}.items():
+    for state in ("scratch", "pretrained", "head"):
+        found |= numbers(getattr(run, state), f"{where} {state} ")
+worker.close()
+"""
+
+Found = dict[str, torch.Tensor]
 
 
 def python(source: str, **variables: str) -> str:
@@ -41,72 +76,67 @@ def python(source: str, **variables: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def weights() -> dict[str, dict[str, torch.Tensor]]:
-    """All initial weights: without noise, and under two seeds of it, in processes of their own."""
-    found = {seed: json.loads(python(WEIGHTS, BERTCH15_NOISE=seed)) for seed in ("", "1", "1 ", "2")}
-    return {s: {n: torch.tensor(v, dtype=torch.float64) for n, v in w.items()} for s, w in found.items()}
+def found(noise: str, *sources: str) -> Found:
+    """Run sources in one new process, under a seed of noise; give the numbers that they find."""
+    said = json.loads(python("".join(sources) + "print(json.dumps(found))", BERTCH15_NOISE=noise))
+    return {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in said.items()}
 
 
-def test_noise_is_of_the_size_of_one_rounding_and_on_every_weight(
-    weights: dict[str, dict[str, torch.Tensor]],
-) -> None:
-    plain, noisy = weights[""], weights["1"]
-    for name, exact in plain.items():
-        if not exact.any() or name == "head.tied":
-            continue
-        relative = (noisy[name] / exact - 1)[exact != 0]
-        # Normal noise of 6e-8, and twice the half unit that float32 rounds by: no more than 5 x 6e-8 + 2 x 6e-8.
-        assert relative.abs().max() < 4.2e-7, name
-        if len(relative) > 40:
-            assert 3e-8 < relative.std() < 1.2e-7, name
-            assert (relative != 0).double().mean() > 0.25, name
+@cache
+def plain() -> Found:
+    """The same numbers without noise: found in this process, and in a worker that starts as the others do."""
+    space: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as told:
+        for name, value in portable.Condition("tried", {"BERTCH15_NOISE": ""}).environment().items():
+            told.setenv(name, value)
+        exec(WEIGHTS + WORKER, space)
+    return {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in space["found"].items()}
 
 
-def test_noise_depends_on_the_seed_and_on_nothing_else(weights: dict[str, dict[str, torch.Tensor]]) -> None:
-    assert all(torch.equal(weights["1"][name], weights["1 "][name]) for name in weights["1"])
-    assert not torch.equal(weights["1"]["classifier.weight"], weights["2"]["classifier.weight"])
+@cache
+def noisy() -> Found:
+    return found("1", WEIGHTS, TWICE, WORKER)
+
+
+def starting(prefix: str, numbers: Found) -> Found:
+    return {name.removeprefix(prefix): t for name, t in numbers.items() if name.startswith(prefix)}
+
+
+def test_noise_is_of_the_size_of_one_rounding_and_on_every_weight() -> None:
+    for part in ("encoder.", "head.", "classifier."):
+        weights = starting(part, noisy())
+        assert weights
+        for name, exact in starting(part, plain()).items():
+            if not exact.any() or part + name == "head.tied":
+                continue
+            relative = (weights[name] / exact - 1)[exact != 0]
+            # Normal noise of 6e-8, and twice the half unit that float32 rounds by: at most 5 x 6e-8 + 2 x 6e-8.
+            assert relative.abs().max() < 4.2e-7, name
+            if len(relative) > 40:
+                assert 3e-8 < relative.std() < 1.2e-7, name
+                assert (relative != 0).double().mean() > 0.25, name
+
+
+def test_noise_depends_on_the_seed() -> None:
+    assert not torch.equal(noisy()["classifier.weight"], found("2", WEIGHTS)["classifier.weight"])
 
 
 def test_equal_weights_get_equal_noise() -> None:
-    source = """
-import torch
-def drawn():
-    torch.manual_seed(6050)
-    return torch.nn.Linear(48, 2).weight
-first = drawn(); torch.nn.Linear(3, 3); print(torch.equal(first, drawn()))
-"""
-    assert python(source, BERTCH15_NOISE="1") == "True\n"
+    assert noisy()["twice"].tolist() == [1]
 
 
-def test_a_worker_process_is_under_the_same_condition() -> None:
-    source = """
-import time
-from dataclasses import replace
-from bertch15 import lab
-from bertch15.fast.worker import Worker
-from bertch15.recipe import Recipe
-tiny = replace(Recipe(), updates=3, adaptation_updates=0, budgets=(1,))
-print(lab.replicates(tiny, (6050,))[0].after)
-worker = Worker(lab.replicates, tiny, (6050,))
-while not worker.finished:
-    time.sleep(0.05)
-print(worker.result[0].after)
-worker.close()
-"""
-    plain, noisy = (python(source, BERTCH15_NOISE=seed).splitlines() for seed in ("", "1"))
-    assert plain[0] == plain[1]
-    assert noisy[0] == noisy[1]
-    assert noisy[0] != plain[0]
+def test_noise_depends_on_nothing_but_the_seed_so_a_worker_process_is_under_the_same_condition() -> None:
+    for numbers in (plain(), noisy()):
+        here, there = starting("here ", numbers), starting("there ", numbers)
+        assert len(here) > 30
+        assert here.keys() == there.keys()
+        assert all(torch.equal(here[name], there[name]) for name in here)
+    for name in ("here scratch token_embedding.weight", "here pretrained token_embedding.weight"):
+        assert not torch.equal(plain()[name], noisy()[name])
 
 
-def test_the_source_that_a_page_shows_is_unchanged(tmp_path: Path) -> None:
-    source = "import inspect; from bertch15 import lab; print(inspect.getsource(lab.Row))"
-    both = [python(source, BERTCH15_NOTES=notes) for notes in ("", str(tmp_path / "notes"))]
-    assert both[0] == both[1]
-    assert 'return f"{self.budget}/family' in both[0]
-
-
+SHOWN = "import inspect; from bertch15.pages import machine; print(inspect.getsource(machine.kernel_finding))"
+"""Shows a function with f-strings, in a module that does without torch."""
 CELL = """
 x = 0.12345
 print(f"{x:.3f} {x!r} {2:d} {x:>{8}.{2}%}", "{:.2f} {:.1f}".format(x, 10.0), round(x, 1), round(7.6), f"{1}")
@@ -114,16 +144,21 @@ print(x < 0.2, 0.1 <= x < 1, 5 > 3, x if x > -1 else 0)
 """
 
 
-def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output(tmp_path: Path) -> None:
+def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"```{{code-cell}} ipython3\n{CELL}\n```\n", encoding="utf-8")
+    page.write_text(
+        f"```{{code-cell}} ipython3\n{CELL}\n```\n```{{code-cell}} ipython3\n{SHOWN}\n```\n", encoding="utf-8"
+    )
     (tmp_path / "folder").mkdir()
     text = tmp_path / "folder" / "page.md"  # a page's text stands in a folder beside it
     page.rename(text)
     source = "import sys; from pathlib import Path; sys.path.insert(0, '.ci'); import one_page, json; "
     source += f"print(json.dumps(one_page.executed(Path({str(text)!r}))))"
     notes = tmp_path / "notes"
-    (cell,) = json.loads(python(source, BERTCH15_NOTES=str(notes)))["cells"]
+    monkeypatch.setenv("PYTHONPATH", str(without_grammar(tmp_path)), prepend=os.pathsep)
+    cell, shown = json.loads(python(source, BERTCH15_NOTES=str(notes)))["cells"]
     assert cell["print"] == "0.123 0.12345 2   12.35% 0.12 10.0 0.1 8 1\nTrue True True 0.12345\n"
     lines = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
     assert [(line["form"], line["value"]) for line in lines] == [
@@ -138,6 +173,8 @@ def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output(tmp_pa
         ("against -1.0", 0.12345),
     ]
     assert {line["cell"] for line in lines} == {1}
+    assert shown["print"] == inspect.getsource(machine.kernel_finding) + "\n", "the source that a page shows"
+    assert 'imports bertch15 {version}"' in shown["print"]
 
 
 # What moved

@@ -1,10 +1,9 @@
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from chapter import chapter, plain, same, unusual_settings_kept
@@ -428,32 +427,9 @@ def test_a_run_does_not_depend_on_the_stream_it_finds() -> None:
     assert same(first.pretrained, second.pretrained)
 
 
-IMPORT_ALL = """
-import importlib, pkgutil, random
-import matplotlib, numpy, torch
-
-def state():
-    return (
-        torch.get_rng_state().tolist(), torch.get_num_threads(), torch.get_default_dtype(),
-        torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-        torch.utils.deterministic.fill_uninitialized_memory,
-        random.getstate(), str(numpy.random.get_state()), str(numpy.get_printoptions()),
-        dict(matplotlib.rcParams.copy()),
-    )
-
-before = state()
-import bertch15
-# A module named __main__ is a command: importing it would run it.
-names = [m.name for m in pkgutil.walk_packages(bertch15.__path__, "bertch15.") if "__main__" not in m.name]
-assert "bertch15.lab" in names and "bertch15.pages.printed" in names, names
-for name in names:
-    importlib.import_module(name)
-    for part, (a, b) in enumerate(zip(before, state())):
-        assert a == b, f"importing {name} changed part {part} of the global state"
-"""
-
-
 def test_importing_changes_nothing_and_prints_nothing() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    names = fresh.seen()["names"]
+    assert "bertch15.lab" in names
+    assert "bertch15.pages.printed" in names
+    assert fresh.seen()["changed"] == [], "of the global state, in the order of tests/fresh.py"
+    assert fresh.seen()["printed"] == ""

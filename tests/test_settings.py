@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from fnmatch import fnmatch
-from functools import cache
 from typing import Any
 
+import fresh
 import pytest
 import torch
 from chapter import hooks_of_torch, settings
@@ -211,8 +211,8 @@ def test_no_verdict_depends_on_a_setting() -> None:
 
 @pytest.fixture(scope="module")
 def in_two_processes() -> Any:
-    """What two processes give where nobody has set anything."""
-    return together(workers=2)
+    """What two processes give where nobody has set anything: each does its seed as this one would do it alone."""
+    return lab.LabResult(TINY, (*lab.replicates(TINY, (6050,)), *lab.replicates(TINY, (6051,)))).to_dict()
 
 
 def test_what_this_process_was_told_changes_no_number_of_two(
@@ -384,39 +384,12 @@ def test_ids_without_numbers_are_refused_in_words() -> None:
 # Is that all?
 
 
-SETTERS = """
-import re, sys, torch
-verb = re.compile(r"(set|use|enable|disable|allow|register|push)_|(autocast|inference_mode|saved_tensors_hooks|"
-                  r"detect_anomaly|flags|manual_seed|seed)$")
-found = {}
-homes = (name for name in sys.modules if re.match(r"torch(\\.|$)", name))
-for home in sorted(homes, key=lambda name: (name.count("."), name)):
-    module = sys.modules[home]
-    if any(re.match(r"_(?!_future__)", part) for part in home.split(".")):
-        continue
-    for name in dir(module):
-        held = getattr(module, name, None)
-        if verb.match(name) and callable(held):
-            found.setdefault((name, id(held)), f"{home}.{name}")
-    for name, held in vars(type(module)).items():
-        if type(held).__name__ in ("ContextProp", "_FP32Precision") or (
-            isinstance(held, property) and held.fset is not None):
-            found[home, name] = f"{home}.{name}"
-print(*sorted(set(found.values())), sep="\\n")
-"""
-"""Lists the public names in torch, as it is imported, that set something for everybody, attributes included."""
-
-
-@cache
-def setters() -> tuple[str, ...]:
-    listed = subprocess.run([sys.executable, "-c", SETTERS], capture_output=True, text=True, check=True)
-    return tuple(listed.stdout.split())
-
-
 def test_torch_offers_no_setting_that_the_table_does_not_know() -> None:
     covered = {name for row in TABLE.values() for name in row.covers}
     unknown = [
-        name for name in setters() if name not in covered and not any(fnmatch(name, known) for known in ELSEWHERE)
+        name
+        for name in fresh.seen()["setters"]
+        if name not in covered and not any(fnmatch(name, known) for known in ELSEWHERE)
     ]
     assert not unknown, (
         f"torch {torch.__version__} can set for everybody what this table does not know: {', '.join(unknown)}. "
@@ -428,7 +401,7 @@ def test_torch_offers_no_setting_that_the_table_does_not_know() -> None:
 def test_the_walk_finds_what_the_table_covers() -> None:
     for name, row in TABLE.items():
         if row.needs:
-            missing = [covered for covered in row.covers if covered not in setters()]
+            missing = [covered for covered in row.covers if covered not in fresh.seen()["setters"]]
             assert not missing, f"torch no longer has the names {missing} of the row {name!r}"
 
 
