@@ -25,7 +25,7 @@ def ledger() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give what the checks of the exercises call all the time that a slow machine needs; a test may set less."""
-    monkeypatch.setattr("bertch15.check.calling.SECONDS", 600.0)
+    monkeypatch.setattr("bertch15.check.kit.calling.SECONDS", 600.0)
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from bertch15 import check
-from bertch15.check import calling, drawing, matrices
-from bertch15.check.verdict import untouched
+from bertch15.check.exercise_1 import drawing, matrices
+from bertch15.check.kit import calling
+from bertch15.check.kit.verdict import untouched
 
 ROOT = Path(__file__).resolve().parent.parent
 CAUSAL = """

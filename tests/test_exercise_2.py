@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from bertch15 import check
-from bertch15.check import branches, counts
-from bertch15.check.branches import CHAPTER, NAMES, Instance
+from bertch15.check.exercise_2 import branches, counts
+from bertch15.check.exercise_2.branches import CHAPTER, NAMES, Instance
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = {"selected": 300, "masked": 240, "random": 30, "unchanged": 30, "scored": 300}

@@ -10,9 +10,9 @@ import torch
 from torch.nn import functional as F
 
 from bertch15 import check
-from bertch15.check import calling
-from bertch15.check.pipelines import SIZES, sound
-from bertch15.check.wiring import TRIALS, cases
+from bertch15.check.exercise_3.assertions import TRIALS, cases
+from bertch15.check.exercise_3.faults import SIZES, sound
+from bertch15.check.kit import calling
 from bertch15.vocabulary import CLS, PAD, SEP
 
 ROOT = Path(__file__).resolve().parent.parent

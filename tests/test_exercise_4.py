@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from bertch15 import check, finetuning
-from bertch15.check import pairs
+from bertch15.check.exercise_4 import pairs
 from bertch15.fast.training import pretrain_together
 from bertch15.pretraining import Pretrained, State
 from bertch15.recipe import SEEDS, Recipe

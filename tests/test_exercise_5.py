@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bertch15 import check, lab
-from bertch15.check.declaration import Declared
+from bertch15.check.exercise_5.prediction import Declared
 from bertch15.finetuning import Score
 from bertch15.lab import LabResult
 from bertch15.recipe import Recipe

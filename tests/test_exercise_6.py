@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from bertch15 import check
-from bertch15.check import calling
-from bertch15.check.auditing import GALLERIES
-from bertch15.check.gallery import Exhibit
+from bertch15.check.exercise_6.auditing import GALLERIES
+from bertch15.check.exercise_6.exhibits.gallery import Exhibit
+from bertch15.check.kit import calling
 from bertch15.corruption import Count, corrupt
 from bertch15.language import make_language
 from bertch15.visibility import visibility

@@ -18,7 +18,7 @@ from chapter import hooks_of_torch, settings
 from unusual import ELSEWHERE, HARMLESS, HELD, REFUSED, SEEN, TABLE, Row
 
 from bertch15 import check, lab
-from bertch15.check.calling import call
+from bertch15.check.kit.calling import call
 from bertch15.corruption import Policy, corrupt
 from bertch15.demonstrations.policy import demonstrate
 from bertch15.demonstrations.spans import span_view

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertch15.check.verdict import (
+from bertch15.check.kit.verdict import (
     EMPTY,
     RIGHT,
     Verdict,

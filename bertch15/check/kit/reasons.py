@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertch15.check.verdict import Part, chosen, sealed, untouched, wrong
+from bertch15.check.kit.verdict import Part, chosen, sealed, untouched, wrong
 
 LETTERS = "abcd"
 WORDS = 5

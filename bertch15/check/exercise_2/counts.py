@@ -10,9 +10,9 @@ from itertools import product
 from numbers import Integral
 from typing import Any
 
-from bertch15.check.branches import BRANCHES, CHAPTER, NAMES, Instance, counted, misconceptions
-from bertch15.check.reasons import Reason
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
+from bertch15.check.exercise_2.branches import BRANCHES, CHAPTER, NAMES, Instance, counted, misconceptions
+from bertch15.check.kit.reasons import Reason
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
 
 PARTS = ("first", "own", "twelve")
 

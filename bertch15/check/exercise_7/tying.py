@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bertch15.check.calling import call, undisturbed, unwritten
-from bertch15.check.designs import GUARDS, control_rows, guard_keeps, pretrain_with
-from bertch15.check.heads import check_audit, reaches
-from bertch15.check.reasons import Reason
-from bertch15.check.together import Mistake, together
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
+from bertch15.check.exercise_7.designs import GUARDS, control_rows, guard_keeps, pretrain_with
+from bertch15.check.exercise_7.heads import check_audit, reaches
+from bertch15.check.kit.calling import call, undisturbed, unwritten
+from bertch15.check.kit.reasons import Reason
+from bertch15.check.kit.together import Mistake, together
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
 from bertch15.language import Language
 from bertch15.pretraining import Pretrained
 from bertch15.recipe import Recipe

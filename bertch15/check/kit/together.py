@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bertch15.check.verdict import Part, Verdict, untouched, wrong
+from bertch15.check.kit.verdict import Part, Verdict, untouched, wrong
 
 Checks = Mapping[str, Callable[[Mapping[str, Any]], Part]]
 """For each key of the answers what checks it; the function is given all answers."""

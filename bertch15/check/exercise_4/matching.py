@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bertch15.check.calling import call, unwritten
-from bertch15.check.together import Mistake
-from bertch15.check.verdict import EMPTY, RIGHT, Part, careful, closeness, wrong
+from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.together import Mistake
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, careful, closeness, wrong
 from bertch15.finetuning import Classifier, make_task, new_classifier
 from bertch15.pretraining import Pretrained, State, copy_state, pretrain
 from bertch15.recipe import Recipe

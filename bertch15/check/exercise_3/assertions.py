@@ -1,14 +1,13 @@
 """Exercise 3: assertions between hidden states and targets, tried on sound batches and on planted faults."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertch15.check.calling import TooLong, call, unwritten
-from bertch15.check.pipelines import (
+from bertch15.check.exercise_3.faults import (
     LOSS_FAULTS,
     ROW_FAULTS,
     SHAPE_FAULTS,
@@ -20,7 +19,9 @@ from bertch15.check.pipelines import (
     sound,
     with_unknown,
 )
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.kit.calling import TooLong, call, unwritten
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.kit.wording import let_through, listed
 
 Assertion = Callable[..., None]
 
@@ -132,18 +133,6 @@ def _ran(assertion: Assertion, case: Case, where: str, advice: str) -> tuple[boo
         kind = type(outcome.returned).__name__
         return False, f"Your function returned a {kind}. An assertion raises AssertionError, or it is silent."
     return outcome.error is not None, ""
-
-
-def listed(faults: Sequence[str], most: int = 3) -> str:
-    """Join the first names of a list, and say how many more there are."""
-    rest = f"; and {len(faults) - most} more" if len(faults) > most else ""
-    return "; ".join(faults[:most]) + rest
-
-
-def let_through(faults: Sequence[str], total: int) -> str:
-    """Say how many faults of all get through, and which; empty if none does."""
-    verb = "gets" if len(faults) == 1 else "get"
-    return f"{len(faults)} of {total} faults {verb} through: {listed(faults)}." if faults else ""
 
 
 def _condemned(name: str, assertion: Assertion, cases: list[Case]) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from bertch15.check.kit.loss import mean_loss
 from bertch15.vocabulary import CLS, PAD, SEP, UNK
 
 SIZES = (
@@ -46,11 +46,6 @@ class Pipeline:
         length, width = self.hidden.shape[1:]
         sizes = f"B={len(self.ids)}, T={length}, d={width}, V={self.size}, M={int(self.selected.sum())}"
         return sizes
-
-
-def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Give the mean cross-entropy of (M, V) and (M,), and 0 of nothing."""
-    return F.cross_entropy(logits, targets, reduction="sum") / max(1, len(targets))
 
 
 def framed_ids(batch: int, length: int, vocabulary: int, generator: torch.Generator) -> Tensor:

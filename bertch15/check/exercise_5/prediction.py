@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from bertch15 import lab
-from bertch15.check.reasons import WORDS
-from bertch15.check.together import Mistake
-from bertch15.check.verdict import untouched
+from bertch15.check.kit.reasons import WORDS
+from bertch15.check.kit.together import Mistake
+from bertch15.check.kit.verdict import untouched
 from bertch15.pretraining import Progress
 from bertch15.recipe import Recipe
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertch15.check.matching import KINDS, check_function
-from bertch15.check.reasons import Reason
-from bertch15.check.together import together
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, closeness, untouched, wrong
+from bertch15.check.exercise_4.matching import KINDS, check_function
+from bertch15.check.kit.reasons import Reason
+from bertch15.check.kit.together import together
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, closeness, untouched, wrong
 from bertch15.fast.training import Job, adapt_together
 from bertch15.finetuning import Adapted, make_task
 from bertch15.pretraining import Pretrained

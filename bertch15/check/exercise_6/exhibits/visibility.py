@@ -5,7 +5,7 @@
 import torch
 from torch import Tensor
 
-from bertch15.check.gallery import Gallery
+from bertch15.check.exercise_6.exhibits.gallery import Gallery
 from bertch15.visibility import visibility
 from bertch15.vocabulary import CLS, MASK, PAD, SEP
 

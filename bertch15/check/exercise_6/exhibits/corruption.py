@@ -5,7 +5,7 @@
 import torch
 from torch import Tensor
 
-from bertch15.check.gallery import Function, Gallery
+from bertch15.check.exercise_6.exhibits.gallery import Function, Gallery
 from bertch15.corruption import corrupt
 from bertch15.vocabulary import CLS, MASK, PAD, SEP
 

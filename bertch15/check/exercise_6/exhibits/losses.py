@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bertch15.check.gallery import Gallery
+from bertch15.check.exercise_6.exhibits.gallery import Gallery
 from bertch15.vocabulary import CLS, PAD, SEP
 
 LOSSES = Gallery()

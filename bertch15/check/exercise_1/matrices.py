@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertch15.check.calling import call, unwritten
-from bertch15.check.drawing import KINDS, PADDING, SELECTED, TOKENS, drawn, story
-from bertch15.check.reasons import Reason
-from bertch15.check.together import together
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
+from bertch15.check.exercise_1.drawing import KINDS, PADDING, SELECTED, TOKENS, drawn, story
+from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.reasons import Reason
+from bertch15.check.kit.together import together
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
 
 NEIGHBOURS = Reason(
     "neighbours",

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertch15.check.calling import call, unwritten
-from bertch15.check.verdict import EMPTY, RIGHT, Part, as_tensor, careful, closeness, wrong
+from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, as_tensor, careful, closeness, wrong
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines
 from bertch15.lab import ARMS, LabResult, Outcome, Replicate

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertch15.check.calling import TooLong, call, unwritten
-from bertch15.check.gallery import Exhibit, Function
-from bertch15.check.gallery.corruption import CORRUPTION
-from bertch15.check.gallery.losses import LOSSES
-from bertch15.check.gallery.training import TRAINING
-from bertch15.check.gallery.visibility import VISIBILITY
-from bertch15.check.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
-from bertch15.check.wiring import let_through
+from bertch15.check.exercise_6.exhibits.corruption import CORRUPTION
+from bertch15.check.exercise_6.exhibits.gallery import Exhibit, Function
+from bertch15.check.exercise_6.exhibits.losses import LOSSES
+from bertch15.check.exercise_6.exhibits.training import TRAINING
+from bertch15.check.exercise_6.exhibits.visibility import VISIBILITY
+from bertch15.check.kit.calling import TooLong, call, unwritten
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.kit.wording import let_through
 
 Audit = Callable[[Function], Any]
 

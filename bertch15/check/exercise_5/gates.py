@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bertch15.check.declaration import Declared, read
-from bertch15.check.gaining import check_gains
-from bertch15.check.reasons import Reason
-from bertch15.check.together import Mistake, together
-from bertch15.check.verdict import (
+from bertch15.check.exercise_5.gains import check_gains
+from bertch15.check.exercise_5.prediction import Declared, read
+from bertch15.check.kit.reasons import Reason
+from bertch15.check.kit.together import Mistake, together
+from bertch15.check.kit.verdict import (
     EMPTY,
     RIGHT,
     Part,

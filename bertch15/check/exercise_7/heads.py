@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bertch15.check.calling import call, unwritten
-from bertch15.check.together import Mistake
-from bertch15.check.verdict import EMPTY, RIGHT, Part, as_tensor, careful, wrong
+from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.together import Mistake
+from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, as_tensor, careful, wrong
 from bertch15.pretraining import PretrainingHead, seeded
 
 

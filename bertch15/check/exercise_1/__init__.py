@@ -1,0 +1,1 @@
+"""Exercise 1: who may read whom."""

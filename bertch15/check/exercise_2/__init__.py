@@ -1,0 +1,1 @@
+"""Exercise 2: what is drawn, and what is scored."""

@@ -1,0 +1,1 @@
+"""Exercise 3: assertions on the way to the loss."""

@@ -1,0 +1,1 @@
+"""Exercise 4: a probe against full fine-tuning."""

@@ -1,0 +1,1 @@
+"""Exercise 5: three gates, and a test declared in advance."""

@@ -1,0 +1,1 @@
+"""Exercise 7: tie the decoder, and keep the controls."""
