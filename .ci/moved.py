@@ -15,7 +15,7 @@ def moved(expected: dict[str, Any], found: dict[str, Any], pictures: bool = True
     """Say, one line each, what parts a run of a page from the stored book; pictures: whether they count too."""
     if found["error"]:
         return ["fails: " + found["error"].strip().splitlines()[-1]]
-    files, lines = expected.get("files", {}), []
+    files, lines = expected.get("files", {}) if pictures else {}, []
     lines += [f"{name} is another picture" for name in sorted(files) if found["files"].get(name) != files[name]]
     if len(expected.get("cells", [])) != len(found.get("cells", [])):
         return ["the page has other cells than its stored notebook; rebuild it"]

@@ -189,6 +189,7 @@ WRONG_MATRICES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Bitwise inversion")  # from 3.12 on Python says it as well
 @pytest.mark.parametrize("case", WRONG_MATRICES)
 def test_a_wrong_matrix_is_known_by_its_shape(case: str) -> None:
     kind, answer, fragment = WRONG_MATRICES[case]

@@ -406,7 +406,7 @@ WRONG = [
     ("training", one_update, "gradients of earlier updates heaped"),
     ("training", one_update, "masks drawn once"),
     ("training", moved, "10 of 11 faults get through"),
-    ("training", bitwise, "condemns 3 that keep the contract too"),
+    ("training", bitwise, "sound"),  # it condemns one of them at least; of the others the kernels decide
     ("training", "sound", "A function was expected, got str"),
 ]
 

@@ -143,13 +143,16 @@ print(f"{x:.3f} {x!r} {2:d} {x:>{8}.{2}%}", "{:.2f} {:.1f}".format(x, 10.0), rou
 print(x < 0.2, 0.1 <= x < 1, 5 > 3, x if x > -1 else 0)
 """
 
+MYST = "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n---\n\n"
+
 
 def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        f"```{{code-cell}} ipython3\n{CELL}\n```\n```{{code-cell}} ipython3\n{SHOWN}\n```\n", encoding="utf-8"
+        f"{MYST}```{{code-cell}} ipython3\n{CELL}\n```\n```{{code-cell}} ipython3\n{SHOWN}\n```\n",
+        encoding="utf-8",
     )
     (tmp_path / "folder").mkdir()
     text = tmp_path / "folder" / "page.md"  # a page's text stands in a folder beside it
@@ -173,6 +176,7 @@ def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no
         ("against -1.0", 0.12345),
     ]
     assert {line["cell"] for line in lines} == {1}
+    assert {line["where"] for line in lines} == {"cell:2", "cell:3"}
     assert shown["print"] == inspect.getsource(machine.kernel_finding) + "\n", "the source that a page shows"
     assert 'imports bertch15 {version}"' in shown["print"]
 
@@ -217,6 +221,7 @@ def test_a_figure_that_is_a_file_has_moved_if_a_byte_did() -> None:
         "b.svg is another picture"
     ]
     assert moved.moved(stored, {"files": {"a.svg": "1"}, "error": ""}) == ["b.svg is another picture"]
+    assert moved.moved(stored, {"files": {"a.svg": "1"}, "error": ""}, pictures=False) == []
 
 
 # How close it stands

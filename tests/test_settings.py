@@ -236,7 +236,7 @@ def test_what_this_process_was_told_changes_no_number_of_two(
 def test_a_library_told_otherwise_in_between_gets_no_worker(
     in_two_processes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")
     worker = Worker(lab.replicates, TINY, (6050,))
     worker.close()
     assert (worker.finished, worker.result) == (True, None)

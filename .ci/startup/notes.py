@@ -70,7 +70,15 @@ class Noting(ast.NodeTransformer):
     """Puts a call of the notes around each value that a piece of source formats."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.line = name, 0
+
+    def visit(self, node: ast.AST) -> Any:
+        """Keep the line on which a statement begins: Pythons differ on the lines inside it."""
+        before = self.line
+        self.line = node.lineno if isinstance(node, ast.stmt) else self.line
+        visited = super().visit(node)
+        self.line = before
+        return visited
 
     def call(self, node: ast.AST, what: str, *arguments: ast.expr, **named: Any) -> ast.expr:
         """Make a call of the notes' method `what`, at the place of a node."""
@@ -78,16 +86,16 @@ class Noting(ast.NodeTransformer):
         made = ast.Call(notes, list(arguments), named.get("keywords", []))
         return ast.fix_missing_locations(ast.copy_location(made, node))
 
-    def where(self, node: Any) -> ast.expr:
-        """Name the place of a node."""
-        return ast.Constant(f"{self.name}:{node.lineno}")
+    def where(self) -> ast.expr:
+        """Name the place of the statement that is looked at."""
+        return ast.Constant(f"{self.name}:{self.line}")
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         """Note a field of an f-string."""
         self.generic_visit(node)
         if node.conversion == -1:
             form = node.format_spec or ast.Constant("")
-            node.value = self.call(node, "note", node.value, form, self.where(node))
+            node.value = self.call(node, "note", node.value, form, self.where())
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -100,7 +108,7 @@ class Noting(ast.NodeTransformer):
                     bound = written_number(beside)
                     if bound is not None and written_number(operand) is None:
                         form = ast.Constant(f"against {bound!r}")
-                        operand = self.call(node, "note", operand, form, self.where(node))
+                        operand = self.call(node, "note", operand, form, self.where())
                 operands[place] = operand
             node.left, node.comparators = operands[0], operands[1:]
         return node
@@ -110,9 +118,9 @@ class Noting(ast.NodeTransformer):
         self.generic_visit(node)
         match node.func:
             case ast.Attribute(ast.Constant(str()) as template, "format"):
-                return self.call(node, "format", template, self.where(node), *node.args, keywords=node.keywords)
+                return self.call(node, "format", template, self.where(), *node.args, keywords=node.keywords)
             case ast.Name("round") if not node.keywords:
-                return self.call(node, "round", self.where(node), *node.args)
+                return self.call(node, "round", self.where(), *node.args)
         return node
 
 
