@@ -73,7 +73,7 @@ def leaving_at_once() -> Iterator[None]:
 
 def check(options: argparse.Namespace) -> int:
     """Print what was found on this machine; 1 if anything is amiss."""
-    from bertch15.pages.machine import examine
+    from bertch15.doctor import examine
 
     failures = 0
     for finding in examine():
@@ -88,7 +88,7 @@ def lab(options: argparse.Namespace) -> int:
     with leaving_at_once():
         try:
             from bertch15 import lab
-            from bertch15.pages import printed, progress
+            from bertch15.display import printed, progress
             from bertch15.recipe import SEEDS, Recipe
         except ImportError as error:
             print(f"{error}. See `python -m bertch15 check`.", file=sys.stderr)

@@ -54,9 +54,9 @@ def look_at(name):
     return module
 
 before, found["changed"] = state(), []
-for name in ("policy_view", "visibility_view", "spans"):
-    module = look_at(f"bertch15.demonstrations.{name}")
-    if name == "spans":
+for name in ("mask_policy", "visibility_explorer", "span_corruption"):
+    module = look_at(f"bertch15.demonstrations.{name}.view")
+    if name == "span_corruption":
         module.span_view()
     found[name] = [library for library in ("ipywidgets", "matplotlib") if library in sys.modules]
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertch15.demonstrations.apart import Apart, Moment, apart_view, come_apart, loss_at, plane_of, steps_of
+from bertch15.demonstrations.coming_apart.view import apart_view
 from bertch15.fast.training import pretrain_together
 from bertch15.geometry import Cosines, word_geometry, word_states
 from bertch15.pretraining import Pretrained, load_encoder, reproducible
 from bertch15.recipe import Recipe
+from bertch15.trajectory import Apart, Moment, come_apart, loss_at, plane_of, steps_of
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

@@ -7,14 +7,8 @@ import pytest
 
 from bertch15 import lab
 from bertch15.corruption import Policy
-from bertch15.demonstrations.own_lab import (
-    Plan,
-    beside,
-    make_plan,
-    own_lab_view,
-    policy_in_words,
-    seeds_in_words,
-)
+from bertch15.demonstrations.own_lab.model import Plan, beside, make_plan, policy_in_words, seeds_in_words
+from bertch15.demonstrations.own_lab.view import own_lab_view
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines
 from bertch15.lab import LabResult, Outcome, Replicate

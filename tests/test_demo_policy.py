@@ -6,8 +6,8 @@ from math import sqrt
 import fresh
 import pytest
 
-from bertch15.demonstrations.policy import DRAWS, MOST_DRAWS, Outcome, Strip, demonstrate
-from bertch15.demonstrations.policy_words import SENTENCES, VOCABULARY, WORDS, read
+from bertch15.demonstrations.mask_policy.model import DRAWS, MOST_DRAWS, Outcome, Strip, demonstrate
+from bertch15.demonstrations.mask_policy.words import SENTENCES, VOCABULARY, WORDS, read
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 
@@ -290,6 +290,6 @@ def test_the_printed_text_holds_strip_legend_counts_and_remarks() -> None:
     assert lines[10:] == [f"! {remark}" for remark in shown.remarks]
 
 
-@pytest.mark.parametrize("view", ["policy_view", "visibility_view"])
+@pytest.mark.parametrize("view", ["mask_policy", "visibility_explorer"])
 def test_no_widget_library_is_needed(view: str) -> None:
     assert fresh.seen()[view] == []

@@ -5,7 +5,15 @@ import re
 import fresh
 import pytest
 
-from bertch15.demonstrations.spans import MOST_TOKENS, SENTENCES, Taken, as_bert, as_gpt, span_view, take_spans
+from bertch15.demonstrations.span_corruption.model import (
+    MOST_TOKENS,
+    SENTENCES,
+    Taken,
+    as_bert,
+    as_gpt,
+    take_spans,
+)
+from bertch15.demonstrations.span_corruption.view import span_view
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 
@@ -226,4 +234,4 @@ def test_what_no_slider_can_give_is_an_error(settings: dict, complaint: str) -> 
 
 
 def test_no_widget_library_is_needed() -> None:
-    assert fresh.seen()["spans"] == []
+    assert fresh.seen()["span_corruption"] == []

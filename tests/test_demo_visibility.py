@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from bertch15.demonstrations.visibility import reading
+from bertch15.demonstrations.visibility_explorer.model import reading
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 

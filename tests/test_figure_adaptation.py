@@ -14,9 +14,9 @@ from matplotlib.transforms import Bbox
 
 from bertch15.encoder import Encoder
 from bertch15.figures.adaptation import adaptation
-from bertch15.figures.palette import INK, ORANGE
 from bertch15.figures.style import png
 from bertch15.finetuning import new_classifier
+from bertch15.palette import INK, ORANGE
 from bertch15.pretraining import copy_state, seeded
 from bertch15.recipe import Recipe
 

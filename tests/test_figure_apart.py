@@ -4,10 +4,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from bertch15.demonstrations.apart import Apart, Moment
 from bertch15.figures.apart import apart
 from bertch15.figures.style import png
 from bertch15.geometry import Cosines
+from bertch15.trajectory import Apart, Moment
 
 POINTS = {
     0: ((0.1, 0.0), (0.0, 0.2), (-0.1, 0.0), (0.0, -0.2)),

@@ -5,8 +5,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bertch15.figures.families import Prepared, families
-from bertch15.figures.palette import BLUE
 from bertch15.figures.style import png
+from bertch15.palette import BLUE
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

@@ -10,14 +10,14 @@ import psutil
 import pytest
 
 import bertch15
-from bertch15.pages import machine
-from bertch15.pages.machine import Finding
+from bertch15 import doctor
+from bertch15.doctor import Finding
 
 BASE = ["torch", "numpy", "matplotlib", "jupyterlab", "jupytext", "nbval", "ipywidgets", "tqdm", "pytest"]
 
 
 def test_this_machine_has_all_that_the_book_needs() -> None:
-    findings = list(machine.examine())
+    findings = list(doctor.examine())
     assert [str(finding) for finding in findings if not finding.ok] == []
     seen = "\n".join(map(str, findings))
     for name in ["bertch15", "Python", *BASE, "kernel python3", "JupyterLab's widget extension"]:
@@ -41,21 +41,21 @@ class TestPackages:
         ],
     )
     def test_what_is_missing_or_outside_the_range_fails(self, requirement: str, seen: str) -> None:
-        finding = machine.package_finding(requirement)
+        finding = doctor.package_finding(requirement)
         assert (finding.ok, finding.seen) == (False, seen)
         assert "make env" in finding.remedy
 
     def test_a_local_build_and_a_preview_lie_in_the_range(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for version in ("2.13.0+cpu", "2.14.0.dev20260101"):
             monkeypatch.setattr(metadata, "version", lambda name, version=version: version)
-            assert machine.package_finding("torch>=2.4").ok
+            assert doctor.package_finding("torch>=2.4").ok
 
     def test_an_installed_package_that_does_not_load_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def no_library(name: str) -> None:
             raise OSError("a DLL could not be found")
 
-        monkeypatch.setattr(machine, "import_module", no_library)
-        finding = machine.package_finding("torch>=2.4")
+        monkeypatch.setattr(doctor, "import_module", no_library)
+        finding = doctor.package_finding("torch>=2.4")
         assert not finding.ok
         assert "does not load: a DLL could not be found" in finding.seen
 
@@ -63,7 +63,7 @@ class TestPackages:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bertch15, "__version__", "0.9.0")
-        finding = machine.book_finding()
+        finding = doctor.book_finding()
         assert not finding.ok
         assert finding.seen.startswith("bertch15 0.9.0 from ")
 
@@ -73,16 +73,16 @@ class TestPackages:
 
         for function in ("version", "requires", "metadata"):
             monkeypatch.setattr(metadata, function, absent)
-        monkeypatch.setattr(machine, "kernel_finding", lambda limit: Finding(True, "kernel python3"))
-        book, python, *rest = machine.examine()
+        monkeypatch.setattr(doctor, "kernel_finding", lambda limit: Finding(True, "kernel python3"))
+        book, python, *rest = doctor.examine()
         assert not book.ok
         assert "is not installed" in book.seen
         assert not python.ok
         assert [finding for finding in rest if any(name in finding.seen for name in BASE)] == []
 
     def test_python_is_held_to_the_declared_range(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine.platform, "python_version", lambda: "3.10.13")
-        finding = machine.python_finding()
+        monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.10.13")
+        finding = doctor.python_finding()
         assert not finding.ok
         assert finding.seen.startswith("Python 3.10.13 ")
 
@@ -119,7 +119,7 @@ class TestKernel:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         before = {child.pid for child in psutil.Process().children(recursive=True)}
-        assert machine.kernel_finding(60).ok
+        assert doctor.kernel_finding(60).ok
         assert {child.pid for child in psutil.Process().children(recursive=True)} == before
         assert list(tmp_path.iterdir()) == []
 
@@ -132,7 +132,7 @@ class TestKernel:
         )
         install_kernel(tmp_path, monkeypatch, program)
         begin = time.monotonic()
-        finding = machine.guarded("kernel python3", lambda: machine.kernel_finding(2))
+        finding = doctor.guarded("kernel python3", lambda: doctor.kernel_finding(2))
         assert time.monotonic() - begin < 60, "the kernel was waited for"
         assert not finding.ok
         assert finding.seen == "kernel python3: RuntimeError: no answer in time"
@@ -140,15 +140,15 @@ class TestKernel:
 
     def test_one_that_dies_is_quoted(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         install_kernel(tmp_path, monkeypatch, "import sys; sys.exit('No module named ipykernel')")
-        finding = machine.guarded("kernel python3", lambda: machine.kernel_finding(60))
+        finding = doctor.guarded("kernel python3", lambda: doctor.kernel_finding(60))
         assert not finding.ok
         assert finding.seen.endswith("No module named ipykernel")
 
     def test_one_that_cannot_import_the_book_is_quoted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(machine, "QUESTION", "import bertch16")
-        finding = machine.guarded("kernel python3", lambda: machine.kernel_finding(60))
+        monkeypatch.setattr(doctor, "QUESTION", "import bertch16")
+        finding = doctor.guarded("kernel python3", lambda: doctor.kernel_finding(60))
         assert not finding.ok
         assert finding.seen.endswith("ModuleNotFoundError: No module named 'bertch16'")
 
@@ -162,45 +162,45 @@ class TestKernel:
     def test_another_python_or_another_book_fails(
         self, answer: tuple[str, str], seen: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(machine, "ask_kernel", lambda folder, deadline: answer)
-        finding = machine.kernel_finding(60)
+        monkeypatch.setattr(doctor, "ask_kernel", lambda folder, deadline: answer)
+        finding = doctor.kernel_finding(60)
         assert not finding.ok
         assert seen in finding.seen
 
 
 def test_the_widget_extension_must_lie_in_this_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert not machine.widget_finding().ok
+    assert not doctor.widget_finding().ok
     folder = tmp_path / "share" / "jupyter" / "labextensions" / "@jupyter-widgets" / "jupyterlab-manager"
     folder.mkdir(parents=True)
     (folder / "package.json").write_text('{"version": "5.0.16"}')
-    assert str(machine.widget_finding()) == "[OK] JupyterLab's widget extension 5.0.16"
+    assert str(doctor.widget_finding()) == "[OK] JupyterLab's widget extension 5.0.16"
 
 
 class TestFolders:
     def test_one_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
-        assert machine.folder_finding("a folder", tmp_path).ok
-        assert machine.folder_finding("a folder", tmp_path / "not" / "yet").ok
+        assert doctor.folder_finding("a folder", tmp_path).ok
+        assert doctor.folder_finding("a folder", tmp_path / "not" / "yet").ok
         assert list(tmp_path.iterdir()) == []
 
     def test_one_that_cannot_be_written_fails(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        finding = machine.folder_finding("a folder", tmp_path / "file" / "below")
+        finding = doctor.folder_finding("a folder", tmp_path / "file" / "below")
         assert not finding.ok
         assert "cannot be written: " in finding.seen
 
     def test_a_package_apart_from_the_book_looks_at_the_current_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert machine.notebooks_folder() == Path(bertch15.__file__).parent.parent / "notebooks"
+        assert doctor.notebooks_folder() == Path(bertch15.__file__).parent.parent / "notebooks"
         monkeypatch.setattr(bertch15, "__file__", str(tmp_path / "bertch15" / "__init__.py"))
         monkeypatch.chdir(tmp_path)
-        assert machine.notebooks_folder() == tmp_path
+        assert doctor.notebooks_folder() == tmp_path
 
 
 def test_whatever_goes_wrong_in_looking_is_a_finding() -> None:
     def look() -> Finding:
         raise LookupError("nobody home")
 
-    finding = machine.guarded("the house", look)
+    finding = doctor.guarded("the house", look)
     assert str(finding).startswith("[FAIL] the house: LookupError: nobody home. ")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bertch15 import __main__ as command
-from bertch15 import lab
-from bertch15.pages import machine, printed
-from bertch15.pages.machine import Finding
+from bertch15 import doctor, lab
+from bertch15.display import printed
+from bertch15.doctor import Finding
 from bertch15.recipe import SEEDS, Recipe
 
 SMALL = replace(Recipe(), updates=2, adaptation_updates=1, budgets=(1,))
@@ -178,7 +178,7 @@ class TestCheck:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        monkeypatch.setattr(machine, "examine", lambda: iter(findings))
+        monkeypatch.setattr(doctor, "examine", lambda: iter(findings))
         assert command.main(["check"]) == code
         assert capsys.readouterr().out.splitlines() == [*map(str, findings), last]
 
@@ -189,7 +189,7 @@ class TestCheck:
             yield Finding(True, "a")
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(machine, "examine", examine)
+        monkeypatch.setattr(doctor, "examine", examine)
         assert command.main(["check"]) == 130
         assert capsys.readouterr().err == "\nInterrupted.\n"
 

@@ -47,9 +47,9 @@ from pictures import (
 
 from bertch15 import lab
 from bertch15.figures.gallery import NAMES, Drawn, Gallery, svg, write_figures
-from bertch15.figures.palette import BLUE
 from bertch15.figures.style import DPI, png
 from bertch15.geometry import Cosines
+from bertch15.palette import BLUE
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

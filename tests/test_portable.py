@@ -21,7 +21,7 @@ import pytest
 import torch
 from fresh import without_grammar
 
-from bertch15.pages import machine
+from bertch15 import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = """
@@ -135,7 +135,7 @@ def test_noise_depends_on_nothing_but_the_seed_so_a_worker_process_is_under_the_
         assert not torch.equal(plain()[name], noisy()[name])
 
 
-SHOWN = "import inspect; from bertch15.pages import machine; print(inspect.getsource(machine.kernel_finding))"
+SHOWN = "import inspect; from bertch15 import doctor; print(inspect.getsource(doctor.kernel_finding))"
 """Shows a function with f-strings, in a module that does without torch."""
 CELL = """
 x = 0.12345
@@ -177,7 +177,7 @@ def test_notes_hold_each_number_before_it_is_rounded_and_change_no_output_and_no
     ]
     assert {line["cell"] for line in lines} == {1}
     assert {line["where"] for line in lines} == {"cell:2", "cell:3"}
-    assert shown["print"] == inspect.getsource(machine.kernel_finding) + "\n", "the source that a page shows"
+    assert shown["print"] == inspect.getsource(doctor.kernel_finding) + "\n", "the source that a page shows"
     assert 'imports bertch15 {version}"' in shown["print"]
 
 

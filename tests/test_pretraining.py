@@ -430,6 +430,6 @@ def test_a_run_does_not_depend_on_the_stream_it_finds() -> None:
 def test_importing_changes_nothing_and_prints_nothing() -> None:
     names = fresh.seen()["names"]
     assert "bertch15.lab" in names
-    assert "bertch15.pages.printed" in names
+    assert "bertch15.display.printed" in names
     assert fresh.seen()["changed"] == [], "of the global state, in the order of tests/fresh.py"
     assert fresh.seen()["printed"] == ""

@@ -6,7 +6,7 @@ import pytest
 from chapter import chapter
 
 from bertch15 import lab
-from bertch15.pages.printed import corruption_lines, lines, source_lines
+from bertch15.display.printed import corruption_lines, lines, source_lines
 from bertch15.recipe import Recipe
 
 pytestmark = pytest.mark.usefixtures("state_guard")

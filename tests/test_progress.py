@@ -7,7 +7,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from tqdm import tqdm
 
-from bertch15.pages.progress import SWITCH, bar
+from bertch15.display.progress import SWITCH, bar
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_second_run_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_is_a_widget_in_a_notebook() -> None:
     manager, client = start_new_kernel(kernel_name="python3")
     outputs: list[dict[str, Any]] = []
-    code = "from bertch15.pages.progress import bar\nwith bar('lab') as progress:\n    progress(30, 30)"
+    code = "from bertch15.display.progress import bar\nwith bar('lab') as progress:\n    progress(30, 30)"
     try:
         reply = client.execute_interactive(code, timeout=60, output_hook=outputs.append)
     finally:

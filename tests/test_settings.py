@@ -20,9 +20,9 @@ from unusual import ELSEWHERE, HARMLESS, HELD, REFUSED, SEEN, TABLE, Row
 from bertch15 import check, lab
 from bertch15.check.kit.calling import call
 from bertch15.corruption import Policy, corrupt
-from bertch15.demonstrations.policy import demonstrate
-from bertch15.demonstrations.spans import span_view
-from bertch15.demonstrations.visibility import reading
+from bertch15.demonstrations.mask_policy.model import demonstrate
+from bertch15.demonstrations.span_corruption.view import span_view
+from bertch15.demonstrations.visibility_explorer.model import reading
 from bertch15.families.decoding import beam_search, greedy
 from bertch15.families.next_token import NextTokenModel
 from bertch15.families.spans import Sentinels, draw_noise, remove_spans

@@ -1,10 +1,10 @@
-"""The skin of the demonstrations: controls move it, errors are shown in it, and nothing is left behind."""
+"""The frame of the demonstrations: controls move it, errors are shown in it, and nothing is left behind."""
 
 import ipywidgets as widgets
 import pytest
 
-from bertch15.demonstrations.view import View, panel, picture, table
-from bertch15.sliders.skin import Demonstration, choice, slider, whole
+from bertch15.demonstrations.frame.controls import Demonstration, choice, slider, whole
+from bertch15.demonstrations.frame.view import View, panel, picture, table
 
 
 def divided(rate: float, parts: int) -> View:

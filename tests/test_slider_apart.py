@@ -3,9 +3,10 @@
 import ipywidgets as widgets
 import pytest
 
-from bertch15.demonstrations.apart import Apart, Moment, apart_view
+from bertch15.demonstrations.coming_apart.controls import ComingApart, coming_apart
+from bertch15.demonstrations.coming_apart.view import apart_view
 from bertch15.geometry import Cosines
-from bertch15.sliders.apart import ComingApart, coming_apart
+from bertch15.trajectory import Apart, Moment
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 

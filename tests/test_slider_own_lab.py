@@ -14,9 +14,9 @@ import torch
 from test_demo_own_lab import replicate
 
 from bertch15 import lab
+from bertch15.demonstrations.own_lab.controls import HINT, OwnLab, own_lab
 from bertch15.lab import LabResult
 from bertch15.recipe import Recipe
-from bertch15.sliders.own_lab import HINT, OwnLab, own_lab
 
 pytestmark = pytest.mark.usefixtures("state_guard")
 
@@ -228,7 +228,7 @@ def test_an_error_inside_the_run_is_shown():
 
 
 def test_an_error_in_a_button_is_shown(shown: OwnLab, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("bertch15.sliders.own_lab.Run", None)
+    monkeypatch.setattr("bertch15.demonstrations.own_lab.controls.Run", None)
     shown.start_button.click()
     assert shown.status.startswith("TypeError: ")
     assert not shown.running

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from bertch15.corruption import Count
-from bertch15.demonstrations import policy
-from bertch15.demonstrations.policy import demonstrate
-from bertch15.demonstrations.policy_view import counts_picture, policy_view, shares_picture, strip_picture
-from bertch15.demonstrations.policy_words import SENTENCES
-from bertch15.demonstrations.view import View
-from bertch15.figures.palette import BLUE, ORANGE
-from bertch15.sliders.policy import mask_policy
+from bertch15.demonstrations.frame.view import View
+from bertch15.demonstrations.mask_policy import model
+from bertch15.demonstrations.mask_policy.controls import mask_policy
+from bertch15.demonstrations.mask_policy.model import demonstrate
+from bertch15.demonstrations.mask_policy.view import counts_picture, policy_view, shares_picture, strip_picture
+from bertch15.demonstrations.mask_policy.words import SENTENCES
+from bertch15.palette import BLUE, ORANGE
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 
@@ -216,12 +216,12 @@ def test_a_hundred_of_them_moved_a_hundred_times_leave_nothing() -> None:
 def test_a_repaint_draws_once_however_many_draws_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what makes it quick; how quick, `make latency` measures."""
     drawn: list[int] = []
-    corrupt = policy.corrupt
+    corrupt = model.corrupt
 
     def counted(ids: torch.Tensor, *given: Any) -> Any:
         drawn.append(len(ids))
         return corrupt(ids, *given)
 
-    monkeypatch.setattr(policy, "corrupt", counted)
+    monkeypatch.setattr(model, "corrupt", counted)
     view(redraw=1, draws=2000)
-    assert drawn == [policy.MOST_DRAWS]
+    assert drawn == [model.MOST_DRAWS]

@@ -3,8 +3,9 @@
 import ipywidgets as widgets
 import pytest
 
-from bertch15.demonstrations.spans import SENTENCES, span_view
-from bertch15.sliders.spans import span_corruption
+from bertch15.demonstrations.span_corruption.controls import span_corruption
+from bertch15.demonstrations.span_corruption.model import SENTENCES
+from bertch15.demonstrations.span_corruption.view import span_view
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 

@@ -8,10 +8,10 @@ from typing import Literal
 import ipywidgets as widgets
 import pytest
 
-from bertch15.demonstrations.visibility import reading
-from bertch15.demonstrations.visibility_view import visibility_view
-from bertch15.figures.palette import BLUE, ORANGE
-from bertch15.sliders.visibility import visibility_explorer
+from bertch15.demonstrations.visibility_explorer.controls import visibility_explorer
+from bertch15.demonstrations.visibility_explorer.model import reading
+from bertch15.demonstrations.visibility_explorer.view import visibility_view
+from bertch15.palette import BLUE, ORANGE
 
 pytestmark = pytest.mark.usefixtures("one_thread", "state_guard")
 

@@ -1,1 +1,1 @@
-"""What the sliders drive: pure functions that know nothing of widgets, and can be printed and tested."""
+"""The demonstrations, a room for each: a model of pure functions, the view that paints it, and the controls."""

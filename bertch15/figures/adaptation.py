@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from bertch15.encoder import count_parameters
-from bertch15.figures.palette import BLUE, INK, ORANGE
 from bertch15.figures.style import new_figure, own_look
 from bertch15.finetuning import Classifier
+from bertch15.palette import BLUE, INK, ORANGE
 
 Point = tuple[float, float]
 

@@ -6,9 +6,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bertch15.demonstrations.apart import AVERAGED, Apart, Moment
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.figures.style import new_figure, own_look, plain_axes
+from bertch15.palette import BLUE, GREY, INK, ORANGE
+from bertch15.trajectory import AVERAGED, Apart, Moment
 
 LOOKS: tuple[dict[str, Any], ...] = ({"color": BLUE, "marker": "o"}, {"color": ORANGE, "marker": "s"})
 """Family 0 and family 1, apart by colour, lightness and shape."""

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.figures.style import new_figure, own_look, plain_axes
+from bertch15.palette import BLUE, GREY, INK, ORANGE
 from bertch15.vocabulary import PAD, SPECIALS
 
 CLOSED = "×"

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bertch15.corruption import Policy
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.figures.style import new_figure, own_look, plain_axes
+from bertch15.palette import BLUE, GREY, INK, ORANGE
 
 
 @own_look()

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bertch15.figures.palette import GREY, INK
+from bertch15.palette import GREY, INK
 
 DPI = 110
 

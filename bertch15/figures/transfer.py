@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
 from bertch15.figures.style import new_figure, own_look, plain_axes
 from bertch15.lab import LabResult
+from bertch15.palette import BLUE, GREY, INK, ORANGE
 
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {
     ("covered", "pretrained"): {"color": BLUE, "marker": "o", "linestyle": "-"},

@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 import torch
 
-from bertch15.figures.palette import INK
+from bertch15.palette import INK
 from bertch15.settings import reproducible
 
 State = Literal["right", "not yet", "not attempted"]

@@ -4,7 +4,8 @@ Each branch has a colour and a letter, so that the picture reads without colours
 """
 
 from bertch15.corruption import Count
-from bertch15.demonstrations.policy import (
+from bertch15.demonstrations.frame.view import View, box, disc, label, line, panel, paragraph, picture, warning
+from bertch15.demonstrations.mask_policy.model import (
     LEFT_ALONE,
     LEGEND,
     MASKED,
@@ -15,8 +16,7 @@ from bertch15.demonstrations.policy import (
     demonstrate,
     in_draws,
 )
-from bertch15.demonstrations.view import View, box, disc, label, line, panel, paragraph, picture, warning
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
+from bertch15.palette import BLUE, GREY, INK, ORANGE
 
 FILL = {MASKED: BLUE, RANDOMISED: ORANGE, UNCHANGED: "white"}
 WRITING = {MASKED: "white", RANDOMISED: INK, UNCHANGED: INK}

@@ -1,7 +1,8 @@
 """The demonstration of 15.7: span corruption, and the same sentence as BERT and GPT see it."""
 
-from bertch15.demonstrations.spans import SENTENCES, span_view
-from bertch15.sliders.skin import Demonstration, choice, slider, whole
+from bertch15.demonstrations.frame.controls import Demonstration, choice, slider, whole
+from bertch15.demonstrations.span_corruption.model import SENTENCES
+from bertch15.demonstrations.span_corruption.view import span_view
 
 
 def span_corruption() -> Demonstration:

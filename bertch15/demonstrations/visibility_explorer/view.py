@@ -6,9 +6,9 @@ Open and closed cells differ in their marks, so that the picture reads without c
 from collections.abc import Sequence
 from typing import Literal
 
-from bertch15.demonstrations.view import View, box, label, panel, paragraph, picture, warning
-from bertch15.demonstrations.visibility import SLOTS, Reading, reading
-from bertch15.figures.palette import BLUE, GREY, INK, ORANGE
+from bertch15.demonstrations.frame.view import View, box, label, panel, paragraph, picture, warning
+from bertch15.demonstrations.visibility_explorer.model import SLOTS, Reading, reading
+from bertch15.palette import BLUE, GREY, INK, ORANGE
 from bertch15.vocabulary import PAD, SPECIALS
 
 OPEN, CLOSED = "●", "×"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from bertch15.corruption import Corruption, Count, Policy, corrupt
-from bertch15.demonstrations.policy_words import SENTENCES, VOCABULARY, read
+from bertch15.demonstrations.mask_policy.words import SENTENCES, VOCABULARY, read
 from bertch15.settings import reproducible
 from bertch15.vocabulary import SPECIALS
 

@@ -1,10 +1,10 @@
-"""The visibility explorer under sliders: a skin over `bertch15.demonstrations.visibility_view`."""
+"""The controls of the visibility explorer."""
 
 import ipywidgets as widgets
 
-from bertch15.demonstrations.visibility import reading
-from bertch15.demonstrations.visibility_view import visibility_view
-from bertch15.sliders.skin import WIDE, WIDTH, Demonstration, choice
+from bertch15.demonstrations.frame.controls import WIDE, WIDTH, Demonstration, choice
+from bertch15.demonstrations.visibility_explorer.model import reading
+from bertch15.demonstrations.visibility_explorer.view import visibility_view
 
 
 def visibility_explorer() -> Demonstration:

@@ -4,8 +4,9 @@ from functools import partial
 
 import ipywidgets as widgets
 
-from bertch15.demonstrations.apart import Apart, apart_view
-from bertch15.sliders.skin import WIDE, Demonstration
+from bertch15.demonstrations.coming_apart.view import apart_view
+from bertch15.demonstrations.frame.controls import WIDE, Demonstration
+from bertch15.trajectory import Apart
 
 MILLISECONDS = 300
 """From one snapshot to the next while playing."""

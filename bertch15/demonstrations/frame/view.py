@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bertch15.figures.palette import INK, ORANGE
+from bertch15.palette import INK, ORANGE
 
 FONT = "font-family: DejaVu Sans, Verdana, Arial, sans-serif"
 

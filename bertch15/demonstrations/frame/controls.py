@@ -1,4 +1,4 @@
-"""The skin that all demonstrations share: controls above, below them what a pure function makes of their values.
+"""The frame that all demonstrations share: controls above, below them what a pure function makes of their values.
 
 One HTML widget is repainted in place, by plain observers: no Output widget, which would swallow errors, flicker
 and leave copies behind. What goes wrong inside a change is shown where the picture would be.
@@ -10,7 +10,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from bertch15.demonstrations.view import View, panel
+from bertch15.demonstrations.frame.view import View, panel
 
 WIDE = {"description_width": "11em"}
 WIDTH = {"width": "30em"}

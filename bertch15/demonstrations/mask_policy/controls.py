@@ -1,11 +1,11 @@
-"""The mask policy under sliders: a skin over `bertch15.demonstrations.policy_view`."""
+"""The controls of the mask policy."""
 
 import ipywidgets as widgets
 
-from bertch15.demonstrations.policy import DRAWS, MOST_DRAWS
-from bertch15.demonstrations.policy_view import policy_view
-from bertch15.demonstrations.policy_words import SENTENCES
-from bertch15.sliders.skin import WIDE, Demonstration, choice, slider, whole
+from bertch15.demonstrations.frame.controls import WIDE, Demonstration, choice, slider, whole
+from bertch15.demonstrations.mask_policy.model import DRAWS, MOST_DRAWS
+from bertch15.demonstrations.mask_policy.view import policy_view
+from bertch15.demonstrations.mask_policy.words import SENTENCES
 
 FIRST_SHOWN = 715  # a draw of the first sentence in which each branch is met once
 

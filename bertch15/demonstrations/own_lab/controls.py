@@ -14,11 +14,12 @@ from typing import Any
 import ipywidgets as widgets
 
 from bertch15 import lab
-from bertch15.demonstrations.own_lab import Plan, make_plan, own_lab_view
-from bertch15.demonstrations.view import View
+from bertch15.demonstrations.frame.controls import Demonstration, choice, slider, whole
+from bertch15.demonstrations.frame.view import View
+from bertch15.demonstrations.own_lab.model import Plan, make_plan
+from bertch15.demonstrations.own_lab.view import own_lab_view
 from bertch15.fast.worker import Worker
 from bertch15.lab import LabResult
-from bertch15.sliders.skin import Demonstration, choice, slider, whole
 
 SECONDS_BETWEEN_LOOKS = 0.2
 HINT = "Start runs the lab in a process of its own; other cells can be run meanwhile."
