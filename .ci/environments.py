@@ -37,6 +37,11 @@ class Wanted:
         """Its Python."""
         return self.folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
+    def version(self, package: str) -> str:
+        """Look up which version of a package stands in it, once it is made; empty if none does."""
+        lines = (self.folder / MADE).read_text(encoding="utf-8").splitlines()
+        return next((line.partition("==")[2] for line in lines if line.partition("==")[0] == package), "")
+
 
 def dependencies() -> list[str]:
     """Give what the book and its tests ask for, with its ranges."""

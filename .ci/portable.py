@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,16 @@ UNKNOWN_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Condition:
-    """A machine that stands for others. variables: what its environment sets. python: whose packages run."""
+    """A machine that stands for others.
+
+    variables: what its environment sets. python: whose packages run. pictures: whether they are compared too, byte
+    for byte; another matplotlib draws them in bytes of its own.
+    """
 
     name: str
     variables: dict[str, str] = field(default_factory=dict, hash=False)
     python: Path = Path(sys.executable)
-
-    @property
-    def own_packages(self) -> bool:
-        """Whether it runs with other versions than those of this environment."""
-        return self.python != Path(sys.executable)
+    pictures: bool = True
 
     def environment(self) -> dict[str, str]:
         """Give the variables of a process under this condition."""
@@ -67,7 +68,11 @@ THREADS = [Condition(f"{n} threads", {"OMP_NUM_THREADS": str(n), "MKL_NUM_THREAD
 
 def every_condition(seeds: int) -> list[Condition]:
     """Give all conditions: so many seeds of rounding noise, and the environments that `make environments` made."""
-    others = [Condition(one.name, {}, one.interpreter) for one in environments.made()]
+    drawn = metadata.version("matplotlib")
+    others = [
+        Condition(one.name, {}, one.interpreter, pictures=one.version("matplotlib") == drawn)
+        for one in environments.made()
+    ]
     return [AS_IT_IS, *noise(range(1, seeds + 1)), *KERNELS, *THREADS, *others]
 
 
@@ -159,7 +164,7 @@ class Portable:
             for condition in self.conditions:
                 run = self.result(unit, condition)
                 assert run is not None
-                lines = moved(expected, run, pictures=not condition.own_packages)
+                lines = moved(expected, run, pictures=condition.pictures)
                 cells.append(str(len(lines) or "."))
                 for line in lines:
                     where[line].append(condition.name)

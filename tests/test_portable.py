@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -375,12 +376,17 @@ def test_an_environment_that_was_made_is_a_condition_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environments, "FOLDER", tmp_path)
-    assert not [one for one in portable.every_condition(1) if one.own_packages]
-    for one in environments.wanted()[:2]:
+    here = portable.AS_IT_IS.python
+    assert {(one.python, one.pictures) for one in portable.every_condition(1)} == {(here, True)}
+    oldest, newer, unfinished = environments.wanted()[:3]
+    for one in (oldest, newer, unfinished):
         one.folder.mkdir()
-    (environments.wanted()[0].folder / environments.MADE).touch()  # the second one is not complete
-    (made,) = [one for one in portable.every_condition(1) if one.own_packages]
-    assert (made.name, made.python) == ("oldest", environments.wanted()[0].interpreter)
+    (oldest.folder / environments.MADE).write_text("matplotlib==3.0.0\nmatplotlib-inline==0.2.2\n")
+    same = f"matplotlib=={metadata.version('matplotlib')}\n"
+    (newer.folder / environments.MADE).write_text(f"contourpy==1.3.3\n{same}")
+    made = [one for one in portable.every_condition(1) if one.python != here]
+    assert [(one.name, one.python) for one in made] == [(one.name, one.interpreter) for one in (oldest, newer)]
+    assert [one.pictures for one in made] == [False, True], "pictures count where matplotlib is this one"
 
 
 def test_an_unknown_environment_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ from bertch15.check.exercise_3.faults import (
     sound,
     with_unknown,
 )
-from bertch15.check.kit.calling import TooLong, call, unwritten
-from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.kit.calling import TooLong, call, no_function
+from bertch15.check.kit.verdict import RIGHT, Part, Verdict, careful, wrong
 from bertch15.check.kit.wording import let_through, listed
 
 Assertion = Callable[..., None]
@@ -179,10 +179,8 @@ def _let_through(assertion: Assertion, faulty: dict[str, list[Case]]) -> str:
 
 @careful
 def _tried(name: str, assertion: Assertion) -> Part:
-    if unwritten(assertion):
-        return EMPTY
-    if not callable(assertion):
-        return wrong(f"A function was expected, got {type(assertion).__name__}.")
+    if refused := no_function(assertion):
+        return refused
     whole, faulty = cases(name)
     says = _condemned(name, assertion, whole) or _let_through(assertion, faulty)
     return wrong(says) if says else RIGHT

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.calling import call, no_function
 from bertch15.check.kit.together import Mistake
-from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, careful, closeness, wrong
+from bertch15.check.kit.verdict import RIGHT, Part, careful, closeness, wrong
 from bertch15.finetuning import Classifier, make_task, new_classifier
 from bertch15.pretraining import Pretrained, State, copy_state, pretrain
 from bertch15.recipe import Recipe
@@ -119,10 +119,8 @@ def same(first: State, second: State) -> bool:
 @careful
 def check_function(function: Any) -> Part:
     """Try the function with two seeds and budgets: where it starts, what moves, and what it learns from."""
-    if unwritten(function):
-        return EMPTY
-    if not callable(function):
-        return wrong("A function was expected: adapted(recipe, seed, start, budget, kind).")
+    if refused := no_function(function, "adapted(recipe, seed, start, budget, kind)"):
+        return refused
     try:
         for seed, budget in ((6051, 1), (6053, 2)):
             check_start(function, seed, budget)

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertch15.check.kit.calling import call, unwritten
-from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, as_tensor, careful, closeness, wrong
+from bertch15.check.kit.calling import call, no_function
+from bertch15.check.kit.verdict import RIGHT, Part, as_tensor, careful, closeness, wrong
 from bertch15.finetuning import Score
 from bertch15.geometry import Cosines
 from bertch15.lab import ARMS, LabResult, Outcome, Replicate
@@ -47,10 +47,8 @@ def difference(result: LabResult, words: str, what: str = "accuracy") -> Tensor:
 @careful
 def check_gains(function: Any) -> Part:
     """Try the function on invented results of several shapes, with both kinds of words."""
-    if unwritten(function):
-        return EMPTY
-    if not callable(function):
-        return wrong("A function was expected: gains(result, words).")
+    if refused := no_function(function, "gains(result, words)"):
+        return refused
     for draw, (budgets, seeds) in enumerate((((1, 2, 4), 5), ((1, 2, 4), 3), ((3, 5), 4))):
         result = invented(budgets, seeds, draw)
         for words in ("covered", "uncovered"):

@@ -12,8 +12,8 @@ from bertch15.check.exercise_6.exhibits.gallery import Exhibit, Function
 from bertch15.check.exercise_6.exhibits.losses import LOSSES
 from bertch15.check.exercise_6.exhibits.training import TRAINING
 from bertch15.check.exercise_6.exhibits.visibility import VISIBILITY
-from bertch15.check.kit.calling import TooLong, call, unwritten
-from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, careful, wrong
+from bertch15.check.kit.calling import TooLong, call, no_function
+from bertch15.check.kit.verdict import RIGHT, Part, Verdict, careful, wrong
 from bertch15.check.kit.wording import let_through
 
 Audit = Callable[[Function], Any]
@@ -87,10 +87,8 @@ def summed_up(sound: dict[str, bool], faulty: dict[str, bool]) -> str:
 @careful
 def tried(kind: str, audit: Audit) -> Part:
     """Try one audit on the gallery of its kind."""
-    if unwritten(audit):
-        return EMPTY
-    if not callable(audit):
-        return wrong(f"A function was expected, got {type(audit).__name__}.")
+    if refused := no_function(audit):
+        return refused
     said: dict[bool, dict[str, bool]] = {True: {}, False: {}}
     for exhibit in GALLERIES[kind].exhibits:
         answer, problem = judged(audit, exhibit)

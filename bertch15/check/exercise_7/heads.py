@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bertch15.check.kit.calling import call, unwritten
+from bertch15.check.kit.calling import call, no_function
 from bertch15.check.kit.together import Mistake
-from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, as_tensor, careful, wrong
+from bertch15.check.kit.verdict import RIGHT, Part, as_tensor, careful, wrong
 from bertch15.pretraining import PretrainingHead, seeded
 
 
@@ -60,10 +60,8 @@ def gallery(width: int, embedding: Tensor, draw: int) -> list[tuple[nn.Module, T
 @careful
 def check_audit(function: Any) -> Part:
     """Try the student's audit on heads that are tied, are not, and only look so."""
-    if unwritten(function):
-        return EMPTY
-    if not callable(function):
-        return wrong("A function was expected: tied_rows(head, embedding).")
+    if refused := no_function(function, "tied_rows(head, embedding)"):
+        return refused
     for draw, (width, size) in enumerate(((6, 9), (8, 13))):
         with seeded(draw):
             embedding = torch.randn(size, width)

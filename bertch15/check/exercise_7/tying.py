@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bertch15.check.exercise_7.designs import GUARDS, control_rows, guard_keeps, pretrain_with
 from bertch15.check.exercise_7.heads import check_audit, reaches
-from bertch15.check.kit.calling import call, undisturbed, unwritten
+from bertch15.check.kit.calling import call, no_function, undisturbed
 from bertch15.check.kit.reasons import Reason
 from bertch15.check.kit.together import Mistake, together
 from bertch15.check.kit.verdict import EMPTY, RIGHT, Part, Verdict, as_tensor, careful, untouched, wrong
@@ -48,10 +48,8 @@ RECIPES = (Recipe(), Recipe(corpus_seed=3), Recipe(exposure=8))
 @careful
 def check_design(make_head: Any) -> Part:
     """Look at which rows of the head are the embedding's own, in several languages, then train two updates."""
-    if unwritten(make_head):
-        return EMPTY
-    if not callable(make_head):
-        return wrong("A function was expected: make_head(recipe).")
+    if refused := no_function(make_head, "make_head(recipe)"):
+        return refused
     try:
         for recipe in RECIPES:
             check_rows(built(make_head, recipe), recipe.language())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bertch15.check.kit.verdict import EMPTY, Part, wrong
 from bertch15.settings import reproducible
 
 SECONDS = 10.0
@@ -93,6 +94,20 @@ def call(function: Callable[..., Any], *arguments: Any, seed: int = 15) -> Outco
                 return Outcome(function(*arguments))
         except (Exception, TooLong, SystemExit) as error:
             return Outcome(error=error.with_traceback(None))
+
+
+def no_function(answer: object, expected: str = "") -> Part | None:
+    """Say what is to be said where an answer is no function, or still the stub; None if it can be called.
+
+    expected: how the function is called; if it is not given, the kind of the answer is named instead.
+    """
+    if unwritten(answer):
+        return EMPTY
+    if not callable(answer):
+        return wrong(
+            "A function was expected" + (f": {expected}." if expected else f", got {type(answer).__name__}.")
+        )
+    return None
 
 
 def unwritten(function: object) -> bool:

@@ -74,7 +74,7 @@ def by_derivatives(model: nn.Module, ids: Tensor, corrupt: Corrupt, updates: int
         steps = torch.autograd.grad(loss, weights, allow_unused=True)
         for weight, step in zip(weights, steps, strict=True):
             if step is not None:
-                weight.data = weight.data - step / 10  # on every machine rounded otherwise than 0.1 * step
+                weight.data = weight.data - step / (1 / RATE)  # rounded otherwise than RATE * step
     return before, copy_state(model)
 
 
